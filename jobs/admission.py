@@ -1,0 +1,136 @@
+"""The door: decide about a job and accept it, in one database round trip (P1–P3, P7).
+
+A class is admitted to serially, under an advisory transaction lock, by the database function
+`admit_v1`; any number of web processes may call it at once and never admit one job too many.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from django.conf import settings
+from django.db import connection
+from django.db.utils import OperationalError
+from psycopg.errors import LockNotAvailable
+from psycopg.types.json import Jsonb
+
+from jobs import capacity, queries, telemetry, wakeups
+from jobs.capacity import Room
+from jobs.classes import CostClass
+from jobs.models import ApiClient, Job
+from jobs.states import State
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One validated request for a job."""
+
+    client: ApiClient
+    type: str
+    cost_class: CostClass
+    params: dict[str, Any]
+    timeout_seconds: float
+    max_wait_seconds: float
+    labels: dict[str, str]
+    max_attempts: int = 1
+    request_id: str = ""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    job: Job
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Why not now, and after how many seconds to come back."""
+
+    reason: Literal["queue_full", "type_unavailable", "unavailable"]
+    retry_after_seconds: int
+    cost_class: CostClass
+    room: Room | None = None  # None: the class could not even be looked at
+
+
+# class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
+_ADMIT = """
+SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by
+FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s,
+              %(max_attempts)s, %(max_wait)s, %(max_waiting)s, %(beat)s, %(request_id)s)
+"""
+
+
+def submit(submission: Submission) -> Admitted | Rejected:
+    """Raises django.db.utils.OperationalError when the database is away."""
+    try:
+        verdict, room, born = _ask(submission)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        return _counted(Rejected("unavailable", 1, submission.cost_class))
+    if verdict != "admitted":
+        return _counted(_rejected(verdict, room, submission.cost_class))
+    telemetry.ADMITTED.labels(submission.cost_class.name).inc()
+    if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
+        wakeups.after_commit(submission.cost_class.name)
+    return Admitted(_as_row(submission, room, *born))
+
+
+def _ask(submission: Submission) -> tuple[Any, Room, tuple[Any, Any, Any]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_ADMIT, _arguments(submission))
+        verdict, waiting, running, slots, *born = cursor.fetchone()
+    return verdict, Room(waiting, running, slots), tuple(born)
+
+
+def _arguments(submission: Submission) -> dict[str, Any]:
+    return {
+        "client": submission.client.pk,
+        "type": submission.type,
+        "cost_class": submission.cost_class.name,
+        "params": Jsonb(submission.params),
+        "labels": Jsonb(submission.labels),
+        "timeout": submission.timeout_seconds,
+        "max_attempts": submission.max_attempts,
+        "max_wait": timedelta(seconds=submission.max_wait_seconds),
+        "max_waiting": submission.cost_class.max_waiting,
+        "beat": timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS),
+        "request_id": submission.request_id,
+    }
+
+
+def _rejected(reason: Any, room: Room, cost_class: CostClass) -> Rejected:
+    after = capacity.retry_after_seconds(
+        room, cost_class.max_waiting, queries.drain(cost_class.name), cost_class.retry_after_seconds
+    )
+    return Rejected(reason, after, cost_class, room)
+
+
+def _counted(rejected: Rejected) -> Rejected:
+    telemetry.REJECTED.labels(rejected.cost_class.name, rejected.reason).inc()
+    return rejected
+
+
+def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, start_by: Any) -> Job:
+    """The row as the database has it now, without reading it back."""
+    return Job(
+        id=job_id,
+        client=submission.client,
+        type=submission.type,
+        cost_class=submission.cost_class.name,
+        params=submission.params,
+        labels=submission.labels,
+        state=State.QUEUED.value,
+        admitted_bound=room.bound(submission.cost_class.max_waiting),
+        accepted_at=accepted_at,
+        available_at=accepted_at,
+        start_by=start_by,
+        timeout_seconds=submission.timeout_seconds,
+        max_attempts=submission.max_attempts,
+        attempt=0,
+        failures=0,
+        progress_note="",
+        result_expired=False,
+        error_code="",
+        error_message="",
+        request_id=submission.request_id,
+    )

@@ -1,0 +1,48 @@
+"""Bearer keys and their scopes (P39)."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from jobs import keys
+from jobs.models import ApiClient
+
+if TYPE_CHECKING:  # DRF's views import this module while they load
+    from rest_framework.views import APIView
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a request was let in with."""
+
+    scopes: frozenset[str]
+
+
+class BearerKey(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[ApiClient, Credentials]:
+        kind, _, given = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not given.strip():
+            raise AuthenticationFailed("Send a key: Authorization: Bearer <key>.")
+        key = keys.live_key(given.strip())
+        if key is None:
+            raise AuthenticationFailed("This key is not known, has expired or was revoked.")
+        return key.client, Credentials(frozenset(key.scopes))
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class HasScope(BasePermission):
+    """A view names the scope of each method in `scopes`; a method without one is not allowed at all."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        needed = getattr(view, "scopes", {}).get("GET" if request.method == "HEAD" else str(request.method))
+        if needed is None:
+            raise MethodNotAllowed(str(request.method))
+        self.message = f"The key lacks the scope {needed}."
+        credentials: Any = request.auth
+        return needed in credentials.scopes

@@ -1,0 +1,53 @@
+"""Reading request bodies: bounded, strict JSON, and always JSON out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import from_json
+from rest_framework.exceptions import ParseError
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+
+from jobs import classes
+from jobs.api.errors import Problem
+from jobs.storable import holds_nul
+
+ENVELOPE_BYTES = 16_384  # for what stands around the params
+
+
+def limit_bytes() -> int:
+    """The largest body that could be acceptable to some class."""
+    return max(c.params_bytes for c in classes.declared().values()) + ENVELOPE_BYTES
+
+
+class JsonBody(BaseParser):
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
+        length = int(stream.META.get("CONTENT_LENGTH") or 0)
+        if length > limit_bytes():
+            raise Problem.too_large(f"The body is {length} bytes", limit_bytes())
+        return read_json(stream.read(length))
+
+
+def read_json(raw: bytes) -> Any:
+    """Strict JSON: no NaN, no lone surrogates, bounded depth, and nothing PostgreSQL cannot store."""
+    try:
+        value = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise ParseError(f"The body is not valid JSON: {error}.") from None
+    if b"\\u0000" in raw and holds_nul(value):
+        raise ParseError("The body holds the character U+0000, which cannot be stored.")
+    return value
+
+
+class AlwaysJson(BaseContentNegotiation):
+    """Whatever a client says it accepts, this API speaks JSON."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        if request.content_type.partition(";")[0].strip().lower() == "application/json":
+            return parsers[0]
+        return None
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type

@@ -1,0 +1,191 @@
+"""Every error of the API as problem+json (RFC 9457), each with a sentence for whoever reads it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.db.utils import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.views.defaults import page_not_found
+from django.views.defaults import server_error as plain_server_error
+from pydantic import ValidationError
+from rest_framework import exceptions
+
+from jobs.admission import Rejected
+from jobs.models import Job
+
+log = structlog.get_logger(__name__)
+
+CONTENT_TYPE = "application/problem+json"
+
+TITLES = {
+    "bad_request": "The request cannot be read.",
+    "forbidden": "This key may not do that.",
+    "internal_error": "Something went wrong here.",
+    "invalid_params": "The params are not valid.",
+    "invalid_request": "The request is not valid.",
+    "length_required": "The request must say its length.",
+    "limit_out_of_range": "A limit is out of its range.",
+    "method_not_allowed": "This address does not take that method.",
+    "not_cancellable": "The job has already ended.",
+    "not_found": "There is nothing here.",
+    "queue_full": "The class is full.",
+    "too_large": "The request is too large.",
+    "type_unavailable": "No worker runs this job type now.",
+    "unauthorized": "A valid key is needed.",
+    "unavailable": "Jobs cannot be accepted now.",
+    "unknown_type": "There is no such job type.",
+    "unsupported_media_type": "The body must be JSON.",
+}
+
+
+class Problem(Exception):
+    """An answer that is an error. `members` go into the body beside the standard ones."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.members = status, code, detail, members
+        self.retry_after, self.headers = retry_after, dict(headers or {})
+
+    def response(self) -> HttpResponse:
+        body = {
+            "type": f"urn:weighbridge:problem:{self.code}",
+            "title": TITLES[self.code],
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "retryable": self.retry_after is not None,
+            **self.members,
+        }
+        headers = {"Cache-Control": "no-store", **self.headers}
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        return JsonResponse(body, status=self.status, content_type=CONTENT_TYPE, headers=headers)
+
+    @classmethod
+    def refused(cls, rejected: Rejected) -> "Problem":
+        return cls(
+            503,
+            rejected.reason,
+            _why(rejected),
+            retry_after=rejected.retry_after_seconds,
+            retry_after_seconds=rejected.retry_after_seconds,
+            cost_class=rejected.cost_class.name,
+            **_depth(rejected),
+        )
+
+    @classmethod
+    def not_cancellable(cls, job: dict[str, Any]) -> "Problem":
+        return cls(409, "not_cancellable", f"The job is {job['state']}; nothing is left to cancel.", job=job)
+
+    @classmethod
+    def not_found(cls, detail: str) -> "Problem":
+        return cls(404, "not_found", detail)
+
+    @classmethod
+    def unknown_type(cls, name: str) -> "Problem":
+        return cls(422, "unknown_type", f"There is no job type {name[:100]!r}; GET /api/v1/types lists them.")
+
+    @classmethod
+    def too_large(cls, what: str, limit_bytes: int) -> "Problem":
+        return cls(413, "too_large", f"{what}; at most {limit_bytes} are taken.", limit_bytes=limit_bytes)
+
+    @classmethod
+    def limit_out_of_range(cls, name: str, value: float, low: float, high: float) -> "Problem":
+        message = f"must be from {low:g} to {high:g} seconds here"
+        return cls(
+            422, "limit_out_of_range", f"{name} is {value:g}; it {message}.", errors=[{"loc": [name], "msg": message}]
+        )
+
+    @classmethod
+    def invalid(cls, code: str, detail: str, error: ValidationError, within: tuple[str, ...] = ()) -> "Problem":
+        """Places and reasons; never the offending value, which may be a secret."""
+        errors = [
+            {"loc": [*within, *map(str, item["loc"])], "msg": item["msg"]}
+            for item in error.errors(include_url=False, include_context=False, include_input=False)
+        ]
+        return cls(422, code, detail, errors=errors[:100])
+
+    @classmethod
+    def unavailable(cls) -> "Problem":
+        return cls(503, "unavailable", "The database cannot be reached; nothing was accepted.", retry_after=5)
+
+
+def _why(rejected: Rejected) -> str:
+    room, name = rejected.room, rejected.cost_class.name
+    if rejected.reason == "unavailable" or room is None:
+        return f"So many jobs are being submitted to class {name} that this one got no turn within a second."
+    if rejected.reason == "type_unavailable":
+        return f"No live worker of class {name} knows this job type; one may be starting."
+    if room.slots == 0:
+        return f"Class {name} is full and no worker of it is alive to drain it; when it will be is not known."
+    return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
+
+
+def _depth(rejected: Rejected) -> dict[str, int]:
+    if rejected.room is None:
+        return {}
+    max_waiting = rejected.cost_class.max_waiting
+    return {
+        "waiting": rejected.room.waiting,
+        "max_waiting": max_waiting,
+        "running": rejected.room.running,
+        "slots": rejected.room.slots,
+        "room": rejected.room.free(max_waiting),
+    }
+
+
+def problem(error: Exception, context: dict[str, Any]) -> HttpResponseBase | None:
+    """DRF's exception handler: everything a view may raise, as one Problem."""
+    return as_problem(error).response()
+
+
+def as_problem(error: Exception) -> Problem:
+    match error:
+        case Problem():
+            return error
+        case Job.DoesNotExist():
+            return Problem.not_found("There is no job of that id.")
+        case OperationalError() | InterfaceError():
+            log.error("database_away", error=str(error).split("\n")[0])
+            return Problem.unavailable()
+        case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            return Problem(401, "unauthorized", str(error.detail), headers={"WWW-Authenticate": "Bearer"})
+        case exceptions.PermissionDenied():
+            return Problem(403, "forbidden", str(error.detail))
+        case exceptions.MethodNotAllowed():
+            return Problem(405, "method_not_allowed", str(error.detail))
+        case exceptions.UnsupportedMediaType():
+            return Problem(415, "unsupported_media_type", "Send the body as application/json.")
+        case exceptions.ParseError():
+            return Problem(400, "bad_request", str(error.detail))
+        case exceptions.NotFound():
+            return Problem.not_found(str(error.detail))
+        case _:
+            log.exception("request_failed", exc_info=error)
+            return Problem(500, "internal_error", "The error was logged under this request's id.")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return Problem(400, "bad_request", "The request's headers or address cannot be read.").response()
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None, **kwargs: Any) -> HttpResponse:
+    if request.path.startswith("/admin/") and exception is not None:
+        return page_not_found(request, exception)
+    return Problem.not_found("There is no such address.").response()
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith("/admin/"):
+        return plain_server_error(request)
+    return Problem(500, "internal_error", "The error was logged under this request's id.").response()

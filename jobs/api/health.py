@@ -1,0 +1,34 @@
+"""Whether this process lives, and whether jobs can be accepted."""
+
+from typing import Any
+
+from django.db.utils import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from jobs import queries, wakeups
+
+
+def healthz(request: HttpRequest) -> HttpResponse:
+    """No I/O: a supervisor asks this, and must not restart a process because a database is away."""
+    return JsonResponse({"status": "ok"})
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """200 while jobs can be accepted; `degraded` when wake-ups cannot be sent, so only the sweeps start jobs."""
+    try:
+        classes = {view.cost_class.name: _consumption(view) for view in queries.class_views()}
+    except (OperationalError, InterfaceError):
+        return JsonResponse({"status": "unavailable", "database": "away"}, status=503, headers={"Retry-After": "5"})
+    broker = wakeups.broker_answers()
+    return JsonResponse(
+        {
+            "status": "ok" if broker else "degraded",
+            "database": "ok",
+            "broker": "ok" if broker else "away",
+            "classes": classes,
+        }
+    )
+
+
+def _consumption(view: queries.ClassView) -> dict[str, Any]:
+    return {"slots": view.room.slots, "consuming": view.room.slots > 0}

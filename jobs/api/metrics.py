@@ -1,0 +1,88 @@
+"""GET /metrics: this machine's counters, and depth gauges read from the database at the moment of asking."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from django.db.utils import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from jobs import queries, telemetry
+from jobs.api.errors import Problem
+from jobs.keys import OPS_READ, live_key
+
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    if not (_from_loopback(request) or _may_read(request)):
+        return Problem(
+            403, "forbidden", f"From elsewhere than loopback, a key with the scope {OPS_READ} is needed."
+        ).response()
+    return HttpResponse(_all(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _from_loopback(request: HttpRequest) -> bool:
+    """A proxy on this machine makes everybody look local, so what it forwarded does not count as local."""
+    forwarded = "Forwarded" in request.headers or "X-Forwarded-For" in request.headers
+    return not forwarded and request.META.get("REMOTE_ADDR", "").startswith(_LOOPBACK)
+
+
+def _may_read(request: HttpRequest) -> bool:
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    key = live_key(given.strip()) if kind.lower() == "bearer" else None
+    return key is not None and OPS_READ in key.scopes
+
+
+def _all() -> bytes:
+    telemetry.show_from_the_start()
+    depth = CollectorRegistry()
+    depth.register(Depth())
+    return generate_latest(_counters()) + generate_latest(depth)
+
+
+def _counters() -> CollectorRegistry:
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    return registry
+
+
+class Depth(Collector):
+    """Absent while the database is away: no number is better than an old one."""
+
+    def collect(self) -> Iterable[Metric]:
+        try:
+            return [*self._of_classes(), self._of_sweeps()]
+        except (OperationalError, InterfaceError):
+            return []
+
+    def _of_classes(self) -> Iterator[Metric]:
+        waiting = _gauge("jobs_waiting", "Queued jobs that hold a place.")
+        running = _gauge("jobs_running", "Jobs that run.")
+        capacity = _gauge("jobs_queue_capacity", "The most that may wait and run together.")
+        slots = _gauge("jobs_slots", "Worker processes of live nodes.")
+        oldest = _gauge("jobs_oldest_waiting_seconds", "Age of the job that has waited longest.")
+        for view in queries.class_views():
+            label = [view.cost_class.name]
+            waiting.add_metric(label, view.room.waiting)
+            running.add_metric(label, view.room.running)
+            capacity.add_metric(label, view.room.bound(view.cost_class.max_waiting))
+            slots.add_metric(label, view.room.slots)
+            oldest.add_metric(label, queries.oldest_waiting_seconds(view.cost_class.name))
+        yield from (waiting, running, capacity, slots, oldest)
+
+    def _of_sweeps(self) -> Metric:
+        ages = GaugeMetricFamily("sweep_last_run_seconds", "Seconds since a sweep last ran.", labels=["sweep"])
+        for name, age in queries.sweep_ages().items():
+            if age is not None:
+                ages.add_metric([name], age)
+        return ages
+
+
+def _gauge(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=["cost_class"])

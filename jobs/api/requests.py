@@ -1,0 +1,54 @@
+"""What every request gets: an id, a place in the metrics, one log line."""
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+from structlog.contextvars import bound_contextvars
+
+from jobs import telemetry
+from jobs.api.errors import Problem
+
+log = structlog.get_logger(__name__)
+
+_GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
+
+
+class RequestId:
+    """Takes the caller's X-Request-Id if it is a plain word, else makes one; returns it either way."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-Id", "")
+        request.request_id = given if _GIVEN.fullmatch(given) else uuid.uuid4().hex  # type: ignore[attr-defined]
+        began = time.perf_counter()
+        with bound_contextvars(request_id=request.request_id):  # type: ignore[attr-defined]
+            response = self._answer(request)
+            _record(request, response, time.perf_counter() - began)
+        response.headers["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
+        return response
+
+    def _answer(self, request: HttpRequest) -> HttpResponse:
+        if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
+            return Problem(411, "length_required", "Send the body with a Content-Length, not chunked.").response()
+        return self.get_response(request)
+
+
+def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    match = request.resolver_match
+    route = match.route if match else "unmatched"
+    # The method is the caller's free text until it was matched.
+    method = (
+        request.method if request.method in {"GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"} else "other"
+    )
+    telemetry.HTTP.labels(route, method, response.status_code).observe(seconds)
+    if route not in _QUIET:
+        log.info(
+            "request", method=method, route=route, status=response.status_code, milliseconds=round(seconds * 1e3, 1)
+        )

@@ -1,0 +1,158 @@
+"""Between JSON and our values: what a submit may say, and how jobs, classes and types are shown."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jobs import classes, registry
+from jobs.admission import Submission
+from jobs.api.errors import Problem
+from jobs.classes import CostClass
+from jobs.models import ApiClient, Job
+from jobs.queries import ClassView
+from jobs.registry import JobType
+
+SHORTEST_LIMIT_SECONDS = 0.1
+
+LabelName = Annotated[str, Field(min_length=1, max_length=63)]
+LabelValue = Annotated[str, Field(max_length=255)]
+
+
+class SubmitBody(BaseModel):
+    """The body of POST /jobs. Only `type` is required."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    type: Annotated[str, Field(max_length=100)]
+    params: dict[str, Any] = {}
+    max_wait_seconds: float | None = None
+    timeout_seconds: float | None = None
+    labels: Annotated[dict[LabelName, LabelValue], Field(max_length=16)] = {}
+
+
+def submission(data: Any, client: ApiClient, request_id: str) -> Submission:
+    """A request body as a submission. Raises Problem (422, 413) for what cannot be one."""
+    body = _body(data)
+    job_type = registry.get(body.type)
+    if job_type is None:
+        raise Problem.unknown_type(body.type)
+    cost_class = classes.get(job_type.weigh(_params(job_type, body.params)))
+    _refuse_large(body.params, cost_class)
+    return Submission(
+        client=client,
+        type=job_type.name,
+        cost_class=cost_class,
+        params=body.params,
+        timeout_seconds=_limit(
+            "timeout_seconds",
+            body.timeout_seconds,
+            job_type.timeout_seconds or cost_class.timeout_seconds,
+            cost_class.ceiling_seconds,
+        ),
+        max_wait_seconds=_limit(
+            "max_wait_seconds", body.max_wait_seconds, cost_class.max_wait_seconds, cost_class.max_wait_seconds
+        ),
+        labels=body.labels,
+        max_attempts=job_type.max_attempts,
+        request_id=request_id,
+    )
+
+
+def _body(data: Any) -> SubmitBody:
+    try:
+        return SubmitBody.model_validate(data)
+    except ValidationError as error:
+        raise Problem.invalid("invalid_request", "The request body is not a job to submit.", error) from None
+
+
+def _params(job_type: JobType, params: dict[str, Any]) -> BaseModel:
+    try:
+        return job_type.params.model_validate(params)
+    except ValidationError as error:
+        raise Problem.invalid("invalid_params", f"The params do not fit {job_type.name}.", error, ("params",)) from None
+
+
+def _refuse_large(params: dict[str, Any], cost_class: CostClass) -> None:
+    size = len(json.dumps(params, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > cost_class.params_bytes:
+        raise Problem.too_large(f"The params are {size} bytes", cost_class.params_bytes)
+
+
+def _limit(name: str, asked: float | None, default: float, highest: float) -> float:
+    if asked is None:
+        return min(default, highest)
+    if not SHORTEST_LIMIT_SECONDS <= asked <= highest:
+        raise Problem.limit_out_of_range(name, asked, SHORTEST_LIMIT_SECONDS, highest)
+    return asked
+
+
+def job(row: Job) -> dict[str, Any]:
+    return {
+        "id": str(row.id),
+        "type": row.type,
+        "cost_class": row.cost_class,
+        "state": row.state,
+        "accepted_at": _instant(row.accepted_at),
+        "started_at": _instant(row.started_at),
+        "finished_at": _instant(row.finished_at),
+        "start_by": _instant(row.start_by),
+        "timeout_seconds": row.timeout_seconds,
+        "attempt": row.attempt,
+        "failures": row.failures,
+        "max_attempts": row.max_attempts,
+        "cancel_requested_at": _instant(row.cancel_requested_at),
+        "progress": _progress(row),
+        "result": row.result,
+        "result_expired": row.result_expired,
+        "error": row.error,
+        "timings": _timings(row),
+        "labels": row.labels,
+        "links": {"self": f"/api/v1/jobs/{row.id}"},
+    }
+
+
+def _instant(value: datetime | None) -> str | None:
+    return None if value is None else value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _progress(row: Job) -> dict[str, Any] | None:
+    if row.progress_fraction is None:
+        return None
+    return {"fraction": row.progress_fraction, "note": row.progress_note}
+
+
+def _timings(row: Job) -> dict[str, Any]:
+    wait = None if row.started_at is None else (row.started_at - row.accepted_at).total_seconds()
+    return {
+        "wait_seconds": wait,
+        "run_seconds": row.run_seconds,
+        "cpu_seconds": row.cpu_seconds,
+        "peak_rss_bytes": row.peak_rss_bytes,
+    }
+
+
+def cost_class(view: ClassView) -> dict[str, Any]:
+    return {
+        "name": view.cost_class.name,
+        "accepting": view.accepting,
+        "paused": False,
+        "waiting": view.room.waiting,
+        "max_waiting": view.cost_class.max_waiting,
+        "running": view.room.running,
+        "slots": view.room.slots,
+    }
+
+
+def job_type(spec: JobType) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "description": (spec.handler.__doc__ or "").strip(),
+        # A class that depends on the params is known only when there are some.
+        "cost_class": spec.cost_class if isinstance(spec.cost_class, str) else None,
+        "timeout_seconds": spec.timeout_seconds,
+        "max_attempts": spec.max_attempts,
+        "params_schema": spec.params.model_json_schema(),
+        "example": spec.example,
+    }

@@ -1,0 +1,13 @@
+from django.urls import path
+
+from jobs.api import errors, views
+
+urlpatterns = [
+    path("jobs", views.Jobs.as_view()),
+    path("jobs/<uuid:job_id>", views.OneJob.as_view(), name="job"),
+    path("classes", views.Classes.as_view()),
+    path("classes/<str:name>", views.OneClass.as_view()),
+    path("types", views.Types.as_view()),
+    path("types/<str:name>", views.OneType.as_view()),
+    path("<path:anything>", errors.not_found),
+]

@@ -1,0 +1,111 @@
+"""Cost classes: what settings declare, what the environment overrides, checked before anything runs.
+
+`COST_CLASSES` in settings maps a name to its numbers; `WEIGHBRIDGE_<CLASS>_<FIELD>` sets one of them
+from the environment. Both go through the same ranges.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+
+from jobs.ranges import Range, Seconds, Whole, WrongSetting
+
+CONTROL = "control"  # the queue of the sweeps; no job class may take its name
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_DAY = 86_400
+
+RANGES: dict[str, Range] = {
+    "processes": Whole(1, 256),
+    "max_waiting": Whole(0, 10_000),  # the count at admission is O(queue) (P2)
+    "max_wait_seconds": Seconds(0.1, _DAY),
+    "timeout_seconds": Seconds(0.1, _DAY),
+    "ceiling_seconds": Seconds(0.1, _DAY),
+    "retry_after_seconds": Whole(1, 300),
+    "params_bytes": Whole(1024, 16 * 1024 * 1024),
+    "result_bytes": Whole(1024, 64 * 1024 * 1024),
+    "nice": Whole(0, 19),
+}
+
+
+@dataclass(frozen=True)
+class CostClass:
+    """One class's limits. Durations in seconds, sizes in bytes."""
+
+    name: str
+    processes: int
+    max_waiting: int
+    max_wait_seconds: float
+    timeout_seconds: float
+    ceiling_seconds: float
+    retry_after_seconds: int = 5  # said when nothing has been measured yet
+    params_bytes: int = 65_536  # larger input goes by reference
+    result_bytes: int = 1_048_576
+    nice: int = 10  # alone it halves a web request's p50 under load (P22)
+
+
+@cache
+def declared() -> dict[str, CostClass]:
+    """Every class by name. Raises WrongSetting for the first number out of its range."""
+    _refuse_unknown_variables(settings.COST_CLASSES, os.environ)
+    return {name: _build(name, numbers, os.environ) for name, numbers in settings.COST_CLASSES.items()}
+
+
+def get(name: str) -> CostClass:
+    return declared()[name]
+
+
+def _build(name: str, numbers: Mapping[str, Any], environ: Mapping[str, str]) -> CostClass:
+    if not _NAME.fullmatch(name) or name == CONTROL:
+        raise WrongSetting("A name in COST_CLASSES", name, "lower-case letters, digits and _, and not 'control'")
+    unknown = set(numbers) - set(RANGES)
+    if unknown:
+        raise WrongSetting(f"COST_CLASSES[{name!r}]", min(unknown), f"one of {', '.join(RANGES)}")
+    values = {
+        field: _number(name, field, numbers, environ) for field in RANGES if _given(name, field, numbers, environ)
+    }
+    missing = {f.name for f in fields(CostClass) if f.default is MISSING} - values.keys() - {"name"}
+    if missing:
+        raise WrongSetting(f"COST_CLASSES[{name!r}]", sorted(numbers), f"a table that also has {min(missing)!r}")
+    return _consistent(CostClass(name=name, **values))
+
+
+def _given(name: str, field: str, numbers: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
+    return field in numbers or variable(name, field) in environ
+
+
+def _number(name: str, field: str, numbers: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
+    from_environment = environ.get(variable(name, field))
+    if from_environment is not None:
+        return RANGES[field].read(variable(name, field), from_environment)
+    return RANGES[field].read(f"COST_CLASSES[{name!r}][{field!r}]", numbers[field])
+
+
+def variable(name: str, field: str) -> str:
+    """The environment variable that sets `field` of class `name`."""
+    return f"WEIGHBRIDGE_{name}_{field}".upper()
+
+
+def _consistent(cost_class: CostClass) -> CostClass:
+    if cost_class.timeout_seconds > cost_class.ceiling_seconds:
+        raise WrongSetting(
+            variable(cost_class.name, "timeout_seconds"),
+            cost_class.timeout_seconds,
+            f"at most the class's ceiling_seconds, {cost_class.ceiling_seconds:g}",
+        )
+    return cost_class
+
+
+def _refuse_unknown_variables(names: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """A misspelt WEIGHBRIDGE_HEAVY_PROCESES would otherwise change nothing, silently."""
+    known = {variable(name, field) for name in names for field in RANGES}
+    for name in names:
+        prefix = f"WEIGHBRIDGE_{name}_".upper()
+        # A class whose name begins with another's (`gpu`, `gpu_big`) owns its own longer prefix.
+        for given in environ:
+            if given.startswith(prefix) and given not in known:
+                raise WrongSetting("An environment variable", given, f"one of {', '.join(sorted(known))}")

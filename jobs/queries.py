@@ -1,0 +1,139 @@
+"""Reads for the API, the admin and the metrics. Depth figures are bounded by the queue limits."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from jobs import capacity, classes
+from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
+from jobs.classes import CostClass
+from jobs.lifecycle import Lease
+from jobs.models import Job
+
+
+def room(cost_class: str) -> Room:
+    """What waits, what runs, and the live slots of one class, now."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT waiting, running, slots FROM class_room_v1(%s, %s)", [cost_class, beat()])
+        return Room(*cursor.fetchone())
+
+
+def beat() -> timedelta:
+    return timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS)
+
+
+class _Kept:
+    """Answers of `ask` by cost class, none older than a second: a flood of refusals costs one query."""
+
+    def __init__(self, ask: Callable[[str], Any]) -> None:
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._answers: dict[str, tuple[float, Any]] = {}
+
+    def __call__(self, cost_class: str) -> Any:
+        with self._lock:
+            asked_at, answer = self._answers.get(cost_class, (-1.0, None))
+            if not 0 <= time.monotonic() - asked_at <= 1:
+                answer = self._ask(cost_class)
+                self._answers[cost_class] = (time.monotonic(), answer)
+            return answer
+
+    def forget(self) -> None:
+        self._answers.clear()
+
+
+def _measure_drain(cost_class: str) -> float | None:
+    """Departures per second over the last minute, or over the time since the class's first job if shorter."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DEPARTURES, {"cost_class": cost_class, "window": timedelta(seconds=DRAIN_WINDOW_SECONDS)})
+        departures, over_seconds = cursor.fetchone()
+    return capacity.drain_per_second(departures, over_seconds)
+
+
+# All ways of leaving count. A class that has only just begun is measured from its first departure's job's
+# acceptance, else five departures in its first second would read as five in a minute.
+_DEPARTURES = """
+SELECT count(*), least(extract(epoch FROM %(window)s::interval),
+                       extract(epoch FROM clock_timestamp() - min(accepted_at)))::float8
+FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > clock_timestamp() - %(window)s::interval
+"""
+
+drain: Callable[[str], float | None] = _Kept(_measure_drain)
+
+
+@dataclass(frozen=True)
+class ClassView:
+    """One class as callers may see it; advisory only."""
+
+    cost_class: CostClass
+    room: Room
+
+    @property
+    def accepting(self) -> bool:
+        return self.room.free(self.cost_class.max_waiting) > 0
+
+
+class_view: Callable[[str], ClassView] = _Kept(lambda name: ClassView(classes.get(name), room(name)))
+
+
+def class_views() -> list[ClassView]:
+    return [class_view(name) for name in classes.declared()]
+
+
+def oldest_waiting_seconds(cost_class: str) -> float:
+    """Age of the job that has waited longest; 0 when none waits."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OLDEST_WAITING, [cost_class])
+        return float(cursor.fetchone()[0])
+
+
+_OLDEST_WAITING = """
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(accepted_at)), 0)
+FROM jobs_job WHERE cost_class = %s AND state = 'queued'
+"""
+
+
+def sweep_ages() -> dict[str, float | None]:
+    """Seconds since each sweep last ran; None if it never did."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name, extract(epoch FROM clock_timestamp() - last_run_at)::float8 FROM jobs_sweep")
+        return dict(cursor.fetchall())
+
+
+def claimable(cost_class: str) -> int:
+    """Jobs a free process could start now."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIMABLE, [cost_class])
+        return int(cursor.fetchone()[0])
+
+
+_CLAIMABLE = """
+SELECT count(*) FROM jobs_job
+WHERE cost_class = %s AND state = 'queued' AND available_at <= clock_timestamp()
+  AND (start_by IS NULL OR start_by > clock_timestamp())
+"""
+
+
+def job_of(client_id: int, job_id: Any) -> Job:
+    """Raises Job.DoesNotExist also for another client's job: its existence is nobody else's business."""
+    return Job.objects.get(pk=job_id, client_id=client_id)
+
+
+def leases_of(node_id: UUID) -> list[Lease]:
+    """What a node runs, by the database."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LEASES, [node_id])
+        return [Lease(*row) for row in cursor.fetchall()]
+
+
+_LEASES = """
+SELECT id, attempt, pid, process_started, extract(epoch FROM hard_deadline - clock_timestamp())::float8
+FROM jobs_job WHERE state = 'running' AND node_id = %s
+"""

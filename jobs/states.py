@@ -1,0 +1,51 @@
+"""The six states of a job and the moves between them. No queries, no Django.
+
+`lifecycle.py` is the only writer of a state (and `admission.py` of the first one); a trigger in the
+database holds the same table, so that raw SQL cannot break it either (P37).
+"""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+    @property
+    def terminal(self) -> bool:
+        return self not in LIVE
+
+
+LIVE = frozenset({State.QUEUED, State.RUNNING})
+TERMINAL = frozenset(State) - LIVE
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.QUEUED: frozenset(
+        {
+            State.RUNNING,  # a worker's claim
+            State.CANCELLED,  # the caller or an operator
+            State.EXPIRED,  # the expire sweep, or a read that meets it past its start_by
+            State.FAILED,  # the expire sweep: it has run before and its time is up (P26)
+        }
+    ),
+    State.RUNNING: frozenset(
+        {
+            State.SUCCEEDED,  # the worker's settle
+            State.FAILED,  # the worker's settle, its keeper, or the reaper
+            State.CANCELLED,  # whoever settles after a cancel was answered (P20)
+            State.QUEUED,  # given back: a retry, a release at shutdown, a lost worker
+        }
+    ),
+    State.SUCCEEDED: frozenset(),
+    State.FAILED: frozenset(),
+    State.CANCELLED: frozenset(),
+    State.EXPIRED: frozenset(),
+}
+
+
+def may_move(old: State, new: State) -> bool:
+    return new in TRANSITIONS[old]

@@ -1,0 +1,147 @@
+"""Tidying that runs on a clock. Each sweep is idempotent and safe with two beats (P33).
+
+A turn is taken by a compare-and-set on the sweep's row, by the database's clock: whoever moves
+`last_run_at` runs it, everybody else sees that it is not due. So beat, a second beat and every keeper
+may all call `run_due()`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from jobs import classes, lifecycle, queries, wakeups
+from jobs.models import Job, WorkerNode
+
+log = structlog.get_logger(__name__)
+
+TOP_UP_CAP = 500  # wake-ups in a queue; more would only be no-ops later (P14)
+PRUNE_BATCH = 1_000  # rows per statement, so that no lock is held for long
+PRUNE_SECONDS = 60.0
+STEADY_GAP_SECONDS = 5.0  # a reaper that did not run for this long knows nothing about the leases (P17)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    name: str
+    interval_seconds: float
+    run_once: Callable[[], int]
+
+
+def all_sweeps() -> list[Sweep]:
+    every = settings.WEIGHBRIDGE_SWEEP_SECONDS
+    return [
+        Sweep("expire", every, expire),
+        Sweep("reap", every, reap),
+        Sweep("top_up", every, top_up),
+        Sweep("prune", PRUNE_SECONDS, prune),
+    ]
+
+
+def run_due(overdue_intervals: float = 0.0) -> None:
+    """Run each sweep whose last run is an interval, plus `overdue_intervals` more, ago."""
+    for sweep in all_sweeps():
+        if take_turn(sweep, overdue_intervals):
+            _run(sweep)
+
+
+def _run(sweep: Sweep) -> None:
+    try:
+        changed = sweep.run_once()
+    except Exception:
+        # The others still get their turn; this one is tried again an interval later.
+        log.exception("sweep_failed", sweep=sweep.name)
+        return
+    if changed:
+        log.info("swept", sweep=sweep.name, changed=changed)
+
+
+def take_turn(sweep: Sweep, overdue_intervals: float = 0.0) -> bool:
+    # A tick that comes a hair early would otherwise wait for the next one: half the rate.
+    due_after = sweep.interval_seconds * (0.9 + overdue_intervals)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _TAKE_TURN,
+            {"name": sweep.name, "due_after": due_after, "gap": max(STEADY_GAP_SECONDS, 3 * sweep.interval_seconds)},
+        )
+        return cursor.fetchone() is not None
+
+
+# `steady_since` begins anew after a gap between runs or a start of the database (P17).
+_TAKE_TURN = """
+INSERT INTO jobs_sweep AS sweep (name, last_run_at, steady_since)
+VALUES (%(name)s, clock_timestamp(), clock_timestamp())
+ON CONFLICT (name) DO UPDATE SET
+    last_run_at = clock_timestamp(),
+    steady_since = CASE
+        WHEN sweep.last_run_at < clock_timestamp() - make_interval(secs => %(gap)s) THEN clock_timestamp()
+        ELSE greatest(sweep.steady_since, pg_postmaster_start_time()) END
+WHERE sweep.last_run_at <= clock_timestamp() - make_interval(secs => %(due_after)s)
+RETURNING name
+"""
+
+
+def expire() -> int:
+    return lifecycle.expire()
+
+
+def reap() -> int:
+    """End running jobs whose lease is over, if every keeper has had a whole lease's time to renew (P17)."""
+    if not _steady_for(settings.WEIGHBRIDGE_LEASE_SECONDS):
+        return 0
+    return lifecycle.reap()
+
+
+def _steady_for(seconds: float) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT steady_since <= clock_timestamp() - make_interval(secs => %s) FROM jobs_sweep WHERE name = 'reap'",
+            [seconds],
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
+def top_up() -> int:
+    """Send the wake-ups that a class lacks: lost in a flush, never sent, or due by time only now."""
+    return sum(_top_up(name) for name in classes.declared())
+
+
+def _top_up(cost_class: str) -> int:
+    wanted = min(queries.claimable(cost_class), TOP_UP_CAP)
+    if not wanted or not queries.room(cost_class).slots:
+        return 0
+    length = wakeups.queue_length(cost_class)
+    if length is None:
+        return 0
+    missing = max(0, wanted - length)
+    return missing if wakeups.publish(cost_class, missing) else 0
+
+
+def prune() -> int:
+    """Empty results past their retention, delete jobs and nodes past theirs; bounded per run."""
+    return _prune_results() + _prune_jobs() + _prune_nodes()
+
+
+def _prune_results() -> int:
+    gone = _finished_before(settings.WEIGHBRIDGE_KEEP_RESULTS_SECONDS).filter(state="succeeded", result_expired=False)
+    return Job.objects.filter(pk__in=gone.values("pk")[:PRUNE_BATCH]).update(result=None, result_expired=True)
+
+
+def _prune_jobs() -> int:
+    gone = list(_finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).values_list("pk", flat=True)[:PRUNE_BATCH])
+    with transaction.atomic():
+        return Job.objects.filter(pk__in=gone).delete()[0]
+
+
+def _prune_nodes() -> int:
+    keep = timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
+    return WorkerNode.objects.filter(seen_at__lt=Now() - keep).delete()[0]
+
+
+def _finished_before(keep_seconds: float):  # type: ignore[no-untyped-def]
+    return Job.objects.filter(finished_at__lt=Now() - timedelta(seconds=keep_seconds)).order_by("finished_at")

@@ -1,0 +1,35 @@
+"""Every metric of this process. Depth gauges are read from the database when somebody asks (api/metrics.py).
+
+With PROMETHEUS_MULTIPROC_DIR set, all processes of a machine count into one directory and any web
+process answers for all of them.
+"""
+
+from prometheus_client import Counter, Histogram
+
+from jobs import classes
+
+ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
+REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])
+FINISHED = Counter("jobs_finished", "Jobs that reached a terminal state.", ["cost_class", "outcome"])
+WAIT = Histogram("job_wait_seconds", "From acceptance to the first start.", ["cost_class"])
+RUN = Histogram(
+    "job_run_seconds", "Inside one attempt.", ["cost_class"], buckets=(0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 900)
+)
+STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer owned its job; they change nothing.")
+PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
+HTTP = Histogram("http_request_seconds", "From request to response, by route.", ["route", "method", "status"])
+
+REASONS = ("queue_full", "type_unavailable", "unavailable")
+OUTCOMES = ("succeeded", "failed", "cancelled", "expired")
+
+
+def show_from_the_start() -> None:
+    """A counter that appears with its first event looks like a reset to a dashboard; show all at 0."""
+    for name in classes.declared():
+        ADMITTED.labels(name)
+        WAIT.labels(name)
+        RUN.labels(name)
+        for reason in REASONS:
+            REJECTED.labels(name, reason)
+        for outcome in OUTCOMES:
+            FINISHED.labels(name, outcome)

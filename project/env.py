@@ -1,0 +1,95 @@
+"""The environment variables of this project, each read once, in a stated range or refused in a sentence."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from jobs.ranges import Range, WrongSetting
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def number(name: str, default: float, allowed: Range) -> Any:
+    return allowed.read(name, os.environ.get(name, default))
+
+
+def names(name: str) -> list[str]:
+    """A comma-separated list."""
+    return [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+
+
+def data_dir() -> Path:
+    """Where everything lies that a running stack writes; relative to the checkout."""
+    return ROOT / os.environ.get("WEIGHBRIDGE_DATA_DIR", ".data")
+
+
+def address(name: str, scheme: str, data: Path) -> str:
+    """DATABASE_URL or REDIS_URL: from the environment, else as the stack in this data directory wrote it down.
+
+    Empty if neither is there: commands that need no server still run.
+    """
+    url = os.environ.get(name) or _kept_addresses(data).get(name, "")
+    if url and urlsplit(url).scheme not in {scheme, f"{scheme}s", "postgres" if scheme == "postgresql" else scheme}:
+        raise WrongSetting(name, f"{urlsplit(url).scheme}://…", f"a URL that begins with {scheme}://")
+    return url
+
+
+def _kept_addresses(data: Path) -> Mapping[str, Any]:
+    try:
+        return json.loads((data / "addresses.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def postgres(url: str) -> dict[str, Any]:
+    """Django's DATABASES entry for a postgresql:// URL."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or 5432
+    except ValueError:
+        raise WrongSetting(
+            "The port in DATABASE_URL", parts.netloc.rpartition("@")[2], "a number up to 65535"
+        ) from None
+    return {
+        "NAME": unquote(parts.path.lstrip("/")) or "weighbridge",
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "127.0.0.1",
+        "PORT": port,
+    }
+
+
+def secret_key(data: Path) -> str:
+    """Django's SECRET_KEY: from the environment, else made once and kept in the data directory."""
+    given = os.environ.get("WEIGHBRIDGE_SECRET_KEY")
+    if given:
+        return given
+    kept = data / "secret-key"
+    try:
+        return kept.read_text()
+    except FileNotFoundError:
+        return _keep(kept, secrets.token_urlsafe(48))
+
+
+def _keep(path: Path, secret: str) -> str:
+    """Write a secret that only its owner can read; whoever comes first wins."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secret)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return path.read_text()
+        finally:
+            draft.unlink()
+    except OSError as error:
+        raise WrongSetting(
+            "WEIGHBRIDGE_DATA_DIR", str(path.parent), f"a directory that can be written ({error.strerror})"
+        ) from None
+    return secret

@@ -1,0 +1,67 @@
+"""What a pool child does to itself right after the fork. Runs in Celery's processes, never in the keeper."""
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from celery.signals import celeryd_init, task_prerun, worker_process_init, worker_ready
+from django.db import close_old_connections
+
+from jobs import classes
+
+PR_SET_PDEATHSIG = 1
+CLASS_VARIABLE = "WEIGHBRIDGE_COST_CLASS"  # set by the keeper for its Celery
+READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
+_OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
+_CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies (Linux)."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died in between
+        os._exit(1)
+
+
+@celeryd_init.connect
+def patient_with_the_broker(conf: Any = None, **kwargs: Any) -> None:
+    conf.broker_transport_options = {**conf.broker_transport_options, "socket_timeout": _CONSUMER_SOCKET_SECONDS}
+
+
+@worker_ready.connect
+def tell_the_keeper(**kwargs: Any) -> None:
+    """Celery consumes and its pool is up: the node's slots are real from here on."""
+    fd = os.environ.pop(READY_VARIABLE, None)
+    if fd is not None:
+        os.write(int(fd), b"\n")
+        os.close(int(fd))
+
+
+@worker_process_init.connect
+def settle_in(**kwargs: Any) -> None:
+    """Order matters little, but all of it comes before the first job."""
+    die_with_parent()
+    # A TERM to the group must not turn into SystemExit inside a job (P22).
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.setsid()
+    _be_nice()
+
+
+def _be_nice() -> None:
+    name = os.environ.get(CLASS_VARIABLE, "")
+    if name not in classes.declared():
+        return  # the sweeps keep their priority
+    os.nice(classes.get(name).nice)
+    try:
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+    except OSError:
+        pass  # a container may forbid it; the job still runs
+
+
+@task_prerun.connect
+def fresh_connection(**kwargs: Any) -> None:
+    """With the connection kept between tasks, this is what replaces one that was terminated (P34)."""
+    close_old_connections()

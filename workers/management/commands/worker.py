@@ -1,0 +1,20 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs import classes
+from workers.keeper import Keeper
+
+
+class Command(BaseCommand):
+    help = "Run one worker node: a keeper, and under it Celery with the class's processes. TERM stops it in order."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("cost_class", help="a declared cost class, or 'control' for the sweeps")
+
+    def handle(self, *args: Any, cost_class: str, **options: Any) -> None:
+        known = [*classes.declared(), classes.CONTROL]
+        if cost_class not in known:
+            raise CommandError(f"There is no class {cost_class!r}; there are {', '.join(known)}.")
+        raise SystemExit(Keeper(cost_class).run())
