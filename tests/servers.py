@@ -1,0 +1,27 @@
+"""A pytest plugin: real PostgreSQL and Valkey for the whole session, up before Django reads its settings.
+
+DATABASE_URL and REDIS_URL, when both are set, are used instead.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from stack.local import Stack
+
+PROGRAMS = ("web", "worker-light", "worker-heavy", "worker-control", "beat", "flower")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    data_dir = Path(tempfile.mkdtemp(prefix="weighbridge-tests-"))
+    os.environ["WEIGHBRIDGE_DATA_DIR"] = str(data_dir / "own")
+    if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
+        servers = Stack(data_dir / "servers", without=PROGRAMS)
+        servers.start()
+        early_config.add_cleanup(servers.stop)
+        os.environ.update(DATABASE_URL=servers.database_url, REDIS_URL=servers.redis_url)
+    early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))

@@ -1,0 +1,21 @@
+"""The transition table: six states, terminal ones are final."""
+
+import pytest
+
+from jobs.states import LIVE, TERMINAL, TRANSITIONS, State, may_move
+
+
+def test_six_states_and_each_is_live_or_terminal() -> None:
+    assert len(State) == 6
+    assert set(State) == LIVE | TERMINAL
+    assert not LIVE & TERMINAL
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL))
+def test_nothing_leaves_a_terminal_state(state: State) -> None:
+    assert TRANSITIONS[state] == frozenset()
+
+
+def test_a_job_never_ends_well_without_running() -> None:
+    assert not may_move(State.QUEUED, State.SUCCEEDED)
+    assert may_move(State.RUNNING, State.SUCCEEDED)
