@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from django.conf import settings
 from django.db import connection
 from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
@@ -93,7 +92,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "max_attempts": submission.max_attempts,
         "max_wait": timedelta(seconds=submission.max_wait_seconds),
         "max_waiting": submission.cost_class.max_waiting,
-        "beat": timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS),
+        "beat": queries.beat(),
         "request_id": submission.request_id,
     }
 

@@ -199,7 +199,7 @@ def reap() -> int:
 def _end(statement: str, arguments: dict[str, Any]) -> list[tuple[UUID, str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
-        rows = cursor.fetchall()
+        rows: list[tuple[UUID, str, str]] = cursor.fetchall()
     for job_id, state, cost_class in rows:
         telemetry.FINISHED.labels(cost_class, state).inc()
         log.info("job_ended", job_id=str(job_id), state=state, code=arguments["code"])
@@ -218,7 +218,7 @@ def renew(node_id: UUID, leases: Sequence[Lease], lease_seconds: float) -> int:
                 "attempts": [lease.attempt for lease in leases],
             },
         )
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 _RENEW = """

@@ -104,6 +104,7 @@ class Job(models.Model):
     peak_rss_bytes = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
+        permissions = [("cancel_job", "Can cancel a job")]
         constraints = [
             models.CheckConstraint(name="job_state_known", condition=Q(state__in=[s.value for s in State])),
             models.CheckConstraint(

@@ -25,7 +25,8 @@ def room(cost_class: str) -> Room:
         return Room(*cursor.fetchone())
 
 
-def beat() -> timedelta:
+def beat() -> Any:
+    """An interval, as the database functions take it."""
     return timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS)
 
 
@@ -52,7 +53,7 @@ class _Kept:
 def _measure_drain(cost_class: str) -> float | None:
     """Departures per second over the last minute, or over the time since the class's first job if shorter."""
     with connection.cursor() as cursor:
-        cursor.execute(_DEPARTURES, {"cost_class": cost_class, "window": timedelta(seconds=DRAIN_WINDOW_SECONDS)})
+        cursor.execute(_DEPARTURES, {"cost_class": cost_class, "window": DRAIN_WINDOW_SECONDS})
         departures, over_seconds = cursor.fetchone()
     return capacity.drain_per_second(departures, over_seconds)
 
@@ -60,9 +61,8 @@ def _measure_drain(cost_class: str) -> float | None:
 # All ways of leaving count. A class that has only just begun is measured from its first departure's job's
 # acceptance, else five departures in its first second would read as five in a minute.
 _DEPARTURES = """
-SELECT count(*), least(extract(epoch FROM %(window)s::interval),
-                       extract(epoch FROM clock_timestamp() - min(accepted_at)))::float8
-FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > clock_timestamp() - %(window)s::interval
+SELECT count(*), least(%(window)s, extract(epoch FROM clock_timestamp() - min(accepted_at)))::float8
+FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > clock_timestamp() - make_interval(secs => %(window)s)
 """
 
 drain: Callable[[str], float | None] = _Kept(_measure_drain)

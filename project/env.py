@@ -40,7 +40,7 @@ def address(name: str, scheme: str, data: Path) -> str:
 
 def _kept_addresses(data: Path) -> Mapping[str, Any]:
     try:
-        return json.loads((data / "addresses.json").read_text())
+        return dict(json.loads((data / "addresses.json").read_text()))
     except (OSError, ValueError):
         return {}
 

@@ -6,6 +6,7 @@ are never logged.
 
 import logging
 import logging.config
+from typing import Any
 
 import structlog
 
@@ -13,7 +14,7 @@ from jobs.ranges import WrongSetting
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
-_SHARED = [
+_SHARED: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,

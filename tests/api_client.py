@@ -37,10 +37,12 @@ class Api:
 
     def ended(self, job_id: str, within_seconds: float = 20.0) -> dict[str, Any]:
         """The job once it is terminal."""
-        return eventually(lambda: (j := self.job(job_id))["state"] not in LIVE and j, within_seconds)
+        eventually(lambda: self.job(job_id)["state"] not in LIVE, within_seconds)
+        return self.job(job_id)
 
     def in_state(self, job_id: str, state: str, within_seconds: float = 10.0) -> dict[str, Any]:
-        return eventually(lambda: (j := self.job(job_id))["state"] == state and j, within_seconds)
+        eventually(lambda: self.job(job_id)["state"] == state, within_seconds)
+        return self.job(job_id)
 
     def cost_class(self, name: str) -> dict[str, Any]:
         response = self.http.get(f"/classes/{name}")

@@ -44,7 +44,7 @@ class Fence:
     ceiling_seconds: float
 
     def seconds(self) -> float:
-        return (
+        return float(
             self.ceiling_seconds
             + settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS
             + lifecycle.HARD_DEADLINE_MARGIN_SECONDS

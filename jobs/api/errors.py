@@ -131,7 +131,7 @@ def _why(rejected: Rejected) -> str:
     return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
 
 
-def _depth(rejected: Rejected) -> dict[str, int]:
+def _depth(rejected: Rejected) -> dict[str, Any]:
     if rejected.room is None:
         return {}
     max_waiting = rejected.cost_class.max_waiting

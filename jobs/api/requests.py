@@ -14,6 +14,7 @@ from jobs.api.errors import Problem
 
 log = structlog.get_logger(__name__)
 
+REQUEST_ID = "weighbridge.request_id"  # its key in request.META
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
 
@@ -26,12 +27,13 @@ class RequestId:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         given = request.headers.get("X-Request-Id", "")
-        request.request_id = given if _GIVEN.fullmatch(given) else uuid.uuid4().hex  # type: ignore[attr-defined]
+        request_id = given if _GIVEN.fullmatch(given) else uuid.uuid4().hex
+        request.META[REQUEST_ID] = request_id
         began = time.perf_counter()
-        with bound_contextvars(request_id=request.request_id):  # type: ignore[attr-defined]
+        with bound_contextvars(request_id=request_id):
             response = self._answer(request)
             _record(request, response, time.perf_counter() - began)
-        response.headers["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
+        response.headers["X-Request-Id"] = request_id
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponse:

@@ -115,6 +115,9 @@ class Migration(migrations.Migration):
                 ('client', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='jobs.apiclient')),
                 ('node', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='jobs.workernode')),
             ],
+            options={
+                'permissions': [('cancel_job', 'Can cancel a job')],
+            },
         ),
         migrations.CreateModel(
             name='Attempt',

@@ -133,10 +133,10 @@ def test_a_shortened_search_still_answers_and_is_logged():
     ctx.log.info.assert_called_once_with("search_shortened", asked_seconds=100.0, search_seconds=0.4)
 
 
-def test_the_longest_search_fits_the_types_timeout_and_that_the_class():
-    job_type = registry.get("routes.optimize")
-    assert search_seconds(MAX_SEARCH_SECONDS, job_type.timeout_seconds - 5) == MAX_SEARCH_SECONDS
-    assert job_type.timeout_seconds <= declared()["heavy"].ceiling_seconds
+def test_the_longest_search_fits_the_timeout_of_its_class():
+    """15 s of it are left for setting up, ten times what 2,000 nodes took."""
+    assert registry.get("routes.optimize").timeout_seconds is None
+    assert search_seconds(MAX_SEARCH_SECONDS, declared()["heavy"].timeout_seconds - 15) == MAX_SEARCH_SECONDS
 
 
 def test_it_is_heavy():

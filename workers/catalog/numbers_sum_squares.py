@@ -24,7 +24,8 @@ class SumSquaresParams(BaseModel):
         le=MAX_N,
         description=(
             f"The sum runs from 1 to n. Up to {LIGHT_MAX_N} the job is light, above it heavy. Above "
-            f"{EXACT_AS_DOUBLE_MAX_N} the sum is a JSON integer above 2**53: read it with a parser that keeps large integers."
+            f"{EXACT_AS_DOUBLE_MAX_N} the sum is a JSON integer above 2**53: read it with a parser that keeps "
+            "large integers."
         ),
     )
 
