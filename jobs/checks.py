@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from django.core.checks import CheckMessage, Warning, register
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+from psycopg import IsolationLevel
 
 from jobs import classes, registry
 from jobs.cores import usable_cores
@@ -42,3 +44,19 @@ def processes_fit_the_cores(**kwargs: Any) -> list[CheckMessage]:
         for c in classes.declared().values()
         if c.processes > cores
     ]
+
+
+@register
+def admission_can_lock(**kwargs: Any) -> list[CheckMessage]:
+    """P1: the class lock must end with admission, and the count after it must see a new snapshot."""
+    database = settings.DATABASES["default"]
+    found: list[CheckMessage] = []
+    if "postgresql" not in database["ENGINE"]:
+        found.append(Error(f"DATABASES['default'] is {database['ENGINE']}; jobs need PostgreSQL.", id="jobs.E001"))
+    if database.get("ATOMIC_REQUESTS"):
+        found.append(
+            Error("ATOMIC_REQUESTS would hold a class's lock until a request ends; set it to False.", id="jobs.E002")
+        )
+    if (database.get("OPTIONS") or {}).get("isolation_level") not in {None, IsolationLevel.READ_COMMITTED}:
+        found.append(Error("isolation_level must be READ COMMITTED, or admission over-admits.", id="jobs.E003"))
+    return found

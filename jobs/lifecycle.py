@@ -166,8 +166,8 @@ WITH ended AS (
         error_message = CASE WHEN cancel_requested_at IS NULL THEN %(message)s ELSE '' END,
         failures = failures + CASE WHEN cancel_requested_at IS NULL THEN %(failed)s ELSE 0 END,
         finished_at = clock_timestamp(), lease_until = NULL, hard_deadline = NULL, node_id = NULL, pid = NULL,
-        process_started = NULL, run_seconds = coalesce(run_seconds, 0) + %(run)s,
-        cpu_seconds = coalesce(cpu_seconds, 0) + %(cpu)s, peak_rss_bytes = greatest(peak_rss_bytes, %(peak)s)
+        process_started = NULL, run_seconds = coalesce(coalesce(run_seconds, 0) + %(run)s, run_seconds),
+        cpu_seconds = coalesce(coalesce(cpu_seconds, 0) + %(cpu)s, cpu_seconds), peak_rss_bytes = greatest(peak_rss_bytes, %(peak)s)
     WHERE state = 'running' AND {which}
     RETURNING id, attempt, state, cost_class, finished_at
 ), closed AS (

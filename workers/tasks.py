@@ -38,7 +38,7 @@ def _show_in_flower(task: Task[Any, Any], claim: Claim) -> None:
         log.warning("event_not_sent", error=type(error).__name__)
 
 
-@shared_task(name="weighbridge.tick")
+@shared_task(name="weighbridge.tick", send_events=False)  # one a second would bury Flower
 def tick() -> None:
     """A second has passed."""
     sweeps.run_due()
