@@ -108,9 +108,9 @@ class Problem(Exception):
 
     @classmethod
     def invalid(cls, code: str, detail: str, error: ValidationError, within: tuple[str, ...] = ()) -> "Problem":
-        """Places and reasons; never the offending value, which may be a secret."""
+        """Places and reasons. The offending value is left out: it may be a secret."""
         errors = [
-            {"loc": [*within, *map(str, item["loc"])], "msg": item["msg"]}
+            {"loc": [*within, *map(str, item["loc"])], "msg": item["msg"].removeprefix("Value error, ")}
             for item in error.errors(include_url=False, include_context=False, include_input=False)
         ]
         return cls(422, code, detail, errors=errors[:100])
