@@ -4,9 +4,23 @@ With PROMETHEUS_MULTIPROC_DIR set, all processes of a machine count into one dir
 process answers for all of them.
 """
 
-from prometheus_client import Counter, Histogram
+import os
+import socket
+
+from prometheus_client import Counter, Histogram, values
 
 from jobs import classes
+
+_HOST = socket.gethostname()
+
+
+def _process() -> str:
+    """Names a process's files. A pid alone is not enough: each container counts its pids from 1."""
+    return f"{_HOST}-{os.getpid()}"
+
+
+if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+    values.ValueClass = values.MultiProcessValue(_process)  # before the first metric is made
 
 ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
 REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])
