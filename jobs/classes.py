@@ -16,6 +16,37 @@ from django.conf import settings
 from jobs.ranges import Range, Seconds, Whole, WrongSetting
 
 CONTROL = "control"  # the queue of the sweeps; no job class may take its name
+# First words of other variables: a class `web` would share WEIGHBRIDGE_WEB_PROCESSES with the web server.
+RESERVED = frozenset(
+    [
+        "allowed",
+        "attempt",
+        "beat",
+        "budget",
+        "class",
+        "cost",
+        "data",
+        "job",
+        "keep",
+        "keeper",
+        "lease",
+        "limit",
+        "log",
+        "node",
+        "on",
+        "port",
+        "ready",
+        "redis",
+        "secret",
+        "services",
+        "slots",
+        "stack",
+        "stop",
+        "sweep",
+        "trusted",
+        "web",
+    ]
+) | {CONTROL}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _DAY = 86_400
 
@@ -60,8 +91,11 @@ def get(name: str) -> CostClass:
 
 
 def _build(name: str, numbers: Mapping[str, Any], environ: Mapping[str, str]) -> CostClass:
-    if not _NAME.fullmatch(name) or name == CONTROL:
-        raise WrongSetting("A name in COST_CLASSES", name, "lower-case letters, digits and _, and not 'control'")
+    if not _NAME.fullmatch(name) or name.partition("_")[0] in RESERVED:
+        reserved = ", ".join(sorted(RESERVED))
+        raise WrongSetting(
+            "A name in COST_CLASSES", name, f"lower-case letters, digits and _, and not begin with one of {reserved}"
+        )
     unknown = set(numbers) - set(RANGES)
     if unknown:
         raise WrongSetting(f"COST_CLASSES[{name!r}]", min(unknown), f"one of {', '.join(RANGES)}")

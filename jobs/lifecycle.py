@@ -278,7 +278,7 @@ def expire(job_id: UUID | None = None) -> int:
 _EXPIRE = """
 WITH overdue AS MATERIALIZED (
     SELECT id FROM jobs_job
-    WHERE state = 'queued' AND start_by <= clock_timestamp() AND (%(job)s::uuid IS NULL OR id = %(job)s::uuid)
+    WHERE state = 'queued' AND start_by <= statement_timestamp() AND (%(job)s::uuid IS NULL OR id = %(job)s::uuid)
     FOR UPDATE SKIP LOCKED
 )
 UPDATE jobs_job job

@@ -59,10 +59,11 @@ def _measure_drain(cost_class: str) -> float | None:
 
 
 # All ways of leaving count. A class that has only just begun is measured from its first departure's job's
-# acceptance, else five departures in its first second would read as five in a minute.
+# acceptance, else five departures in its first second would read as five in a minute. statement_timestamp() bounds the index, which
+# clock_timestamp() cannot: it may change from row to row.
 _DEPARTURES = """
 SELECT count(*), least(%(window)s, extract(epoch FROM clock_timestamp() - min(accepted_at)))::float8
-FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > clock_timestamp() - make_interval(secs => %(window)s)
+FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > statement_timestamp() - make_interval(secs => %(window)s)
 """
 
 drain: Callable[[str], float | None] = _Kept(_measure_drain)

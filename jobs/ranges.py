@@ -1,6 +1,5 @@
 """Numbers that come from outside: read in a stated range, or refused in one sentence. No Django."""
 
-import math
 from dataclasses import dataclass
 
 
@@ -23,7 +22,7 @@ class Whole:
             value = int(str(raw).strip())
         except ValueError:
             raise WrongSetting(name, raw, str(self)) from None
-        if isinstance(raw, bool) or not self.low <= value <= self.high:
+        if not self.low <= value <= self.high:
             raise WrongSetting(name, raw, str(self))
         return value
 
@@ -43,7 +42,7 @@ class Seconds:
             value = float(str(raw).strip())
         except ValueError:
             raise WrongSetting(name, raw, str(self)) from None
-        if isinstance(raw, bool) or not math.isfinite(value) or not self.low <= value <= self.high:
+        if not self.low <= value <= self.high:  # NaN is in no range
             raise WrongSetting(name, raw, str(self))
         return value
 

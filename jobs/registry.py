@@ -16,6 +16,7 @@ from jobs.ranges import WrongSetting
 
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 _NAME_LENGTH = 100
+_IMPORTABLE = "modules that can be imported from PYTHONPATH"
 
 
 class WrongJobType(ValueError):
@@ -86,14 +87,14 @@ def all_types() -> list[JobType]:
 def load(modules: Iterable[str]) -> None:
     """Import every module that registers job types. Raises WrongSetting for one that is not there."""
     for module in modules:
+        if module.startswith("."):
+            raise WrongSetting("WEIGHBRIDGE_JOB_MODULES", module, _IMPORTABLE)
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
-            raise WrongSetting(
-                "WEIGHBRIDGE_JOB_MODULES", module, "modules that can be imported from PYTHONPATH"
-            ) from None
+            raise WrongSetting("WEIGHBRIDGE_JOB_MODULES", module, _IMPORTABLE) from None
 
 
 def _origin(job_type: JobType) -> str:

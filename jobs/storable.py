@@ -1,10 +1,28 @@
 """What JSON text PostgreSQL's jsonb can hold. No Django."""
 
+import math
+from collections.abc import Iterator
+
 
 def holds_nul(value: object) -> bool:
     """Whether any string in JSON-able data, keys included, holds U+0000, the one character jsonb refuses."""
-    if isinstance(value, str):
-        return "\0" in value
-    if isinstance(value, dict):
-        return any(holds_nul(part) for pair in value.items() for part in pair)
-    return isinstance(value, (list, tuple)) and any(map(holds_nul, value))
+    return any("\0" in leaf for leaf in _leaves(value) if isinstance(leaf, str))
+
+
+def holds_infinity(value: object) -> bool:
+    """Whether any number in JSON-able data is infinite or none."""
+    return any(not math.isfinite(leaf) for leaf in _leaves(value) if isinstance(leaf, float))
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """Strings (keys too), numbers and constants; without recursion, since depth is the author's choice."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            left.extend(item.keys())
+            left.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            left.extend(item)
+        else:
+            yield item

@@ -22,6 +22,7 @@ log = structlog.get_logger(__name__)
 TOP_UP_CAP = 500  # wake-ups in a queue; more would only be no-ops later (P14)
 PRUNE_BATCH = 1_000  # rows per statement, so that no lock is held for long
 PRUNE_SECONDS = 60.0
+PRUNE_BATCHES = 20  # per run: 20,000 rows a minute
 STEADY_GAP_SECONDS = 5.0  # a reaper that did not run for this long knows nothing about the leases (P17)
 
 
@@ -66,21 +67,26 @@ def take_turn(sweep: Sweep, overdue_intervals: float = 0.0) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             _TAKE_TURN,
-            {"name": sweep.name, "due_after": due_after, "gap": max(STEADY_GAP_SECONDS, 3 * sweep.interval_seconds)},
+            {"name": sweep.name, "due_after": due_after, "gap": _gap(sweep)},
         )
         return cursor.fetchone() is not None
+
+
+def _gap(sweep: Sweep) -> float:
+    """With a short lease a shorter pause says as much; a pause of few turns says nothing."""
+    return float(max(min(STEADY_GAP_SECONDS, settings.WEIGHBRIDGE_LEASE_SECONDS / 2), 3 * sweep.interval_seconds))
 
 
 # `steady_since` begins anew after a gap between runs or a start of the database (P17).
 _TAKE_TURN = """
 INSERT INTO jobs_sweep AS sweep (name, last_run_at, steady_since)
-VALUES (%(name)s, clock_timestamp(), clock_timestamp())
+VALUES (%(name)s, statement_timestamp(), statement_timestamp())
 ON CONFLICT (name) DO UPDATE SET
-    last_run_at = clock_timestamp(),
+    last_run_at = statement_timestamp(),
     steady_since = CASE
-        WHEN sweep.last_run_at < clock_timestamp() - make_interval(secs => %(gap)s) THEN clock_timestamp()
+        WHEN sweep.last_run_at < statement_timestamp() - make_interval(secs => %(gap)s) THEN statement_timestamp()
         ELSE greatest(sweep.steady_since, pg_postmaster_start_time()) END
-WHERE sweep.last_run_at <= clock_timestamp() - make_interval(secs => %(due_after)s)
+WHERE sweep.last_run_at <= statement_timestamp() - make_interval(secs => %(due_after)s)
 RETURNING name
 """
 
@@ -124,7 +130,17 @@ def _top_up(cost_class: str) -> int:
 
 def prune() -> int:
     """Empty results past their retention, delete jobs and nodes past theirs; bounded per run."""
-    return _prune_results() + _prune_jobs() + _prune_nodes()
+    return _in_batches(_prune_results) + _in_batches(_prune_jobs) + _prune_nodes()
+
+
+def _in_batches(prune_some: Callable[[], int]) -> int:
+    pruned = 0
+    for _ in range(PRUNE_BATCHES):
+        some = prune_some()
+        pruned += some
+        if some < PRUNE_BATCH:
+            break
+    return pruned
 
 
 def _prune_results() -> int:

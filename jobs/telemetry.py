@@ -20,7 +20,7 @@ def _process() -> str:
 
 
 if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-    values.ValueClass = values.MultiProcessValue(_process)  # before the first metric is made
+    values.ValueClass = values.MultiProcessValue(_process)  # type: ignore[no-untyped-call]  # before the first metric is made
 
 ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
 REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])

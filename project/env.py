@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from jobs.ranges import Range, WrongSetting
 
@@ -24,7 +24,7 @@ def names(name: str) -> list[str]:
 
 def data_dir() -> Path:
     """Where everything lies that a running stack writes; relative to the checkout."""
-    return ROOT / os.environ.get("WEIGHBRIDGE_DATA_DIR", ".data")
+    return ROOT / (os.environ.get("WEIGHBRIDGE_DATA_DIR") or ".data")
 
 
 def address(name: str, scheme: str, data: Path) -> str:
@@ -32,10 +32,23 @@ def address(name: str, scheme: str, data: Path) -> str:
 
     Empty if neither is there: commands that need no server still run.
     """
-    url = os.environ.get(name) or _kept_addresses(data).get(name, "")
-    if url and urlsplit(url).scheme not in {scheme, f"{scheme}s", "postgres" if scheme == "postgresql" else scheme}:
-        raise WrongSetting(name, f"{urlsplit(url).scheme}://…", f"a URL that begins with {scheme}://")
+    url: str = os.environ.get(name) or _kept_addresses(data).get(name, "")
+    if url:
+        _refuse_wrong_url(name, scheme, url)
     return url
+
+
+def _refuse_wrong_url(name: str, scheme: str, url: str) -> None:
+    """The sentence never shows more of a URL than its scheme: what follows may be a password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        shown = f"{url.partition('://')[0]}://…"
+        allowed = f"{scheme}://user:password@host:port/name, with special characters in the password escaped as %XX"
+        raise WrongSetting(name, shown, allowed) from None
+    if parts.scheme not in {scheme, f"{scheme}s", "postgres" if scheme == "postgresql" else scheme}:
+        raise WrongSetting(name, f"{parts.scheme}://…", f"a URL that begins with {scheme}://")
 
 
 def _kept_addresses(data: Path) -> Mapping[str, Any]:
@@ -48,18 +61,13 @@ def _kept_addresses(data: Path) -> Mapping[str, Any]:
 def postgres(url: str) -> dict[str, Any]:
     """Django's DATABASES entry for a postgresql:// URL."""
     parts = urlsplit(url)
-    try:
-        port = parts.port or 5432
-    except ValueError:
-        raise WrongSetting(
-            "The port in DATABASE_URL", parts.netloc.rpartition("@")[2], "a number up to 65535"
-        ) from None
     return {
         "NAME": unquote(parts.path.lstrip("/")) or "weighbridge",
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "127.0.0.1",
-        "PORT": port,
+        "PORT": parts.port or 5432,
+        "OPTIONS": dict(parse_qsl(parts.query)),  # sslmode and its like, as libpq names them
     }
 
 
@@ -71,7 +79,7 @@ def secret_key(data: Path) -> str:
     kept = data / "secret-key"
     try:
         return kept.read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _keep(kept, secrets.token_urlsafe(48))
 
 

@@ -66,16 +66,22 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+_database = env.postgres(env.address("DATABASE_URL", "postgresql", WEIGHBRIDGE_DATA_DIR))
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
-        **env.postgres(env.address("DATABASE_URL", "postgresql", WEIGHBRIDGE_DATA_DIR)),
+        **_database,
         # One plain persistent connection per thread or child, checked before it is used again (P34).
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
         "DISABLE_SERVER_SIDE_CURSORS": True,  # pgbouncer in transaction mode (P35)
         # Admission counts in a later statement than its lock, so it needs READ COMMITTED (P1), the default.
-        "OPTIONS": {"prepare_threshold": None, "connect_timeout": 2, "application_name": "weighbridge"},
+        "OPTIONS": {
+            "connect_timeout": 2,
+            "application_name": "weighbridge",
+            **_database["OPTIONS"],
+            "prepare_threshold": None,
+        },
     }
 }
 
@@ -144,6 +150,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 0.5,
     "socket_timeout": 0.5,
     "socket_keepalive": True,
+    "max_retries": 0,  # kombu would sleep 2 s before it gives up on a refused connection
     # A consumer on a dead connection notices within 1 + 2 × this; the promise is 60 s.
     "health_check_interval": 10,
 }

@@ -57,14 +57,14 @@ class Status:
     started: int
 
 
-def configuration(data_dir: Path, port: int, password: str, programs: Sequence[Program]) -> str:
+def configuration(port: int, password: str, programs: Sequence[Program]) -> str:
     """supervisord's configuration file as text. Groups stop in the reverse order of their priority: app, then servers."""
-    sections = [_own_section(data_dir), _http_section(port, password), _RPC_SECTION]
+    sections = [_OWN_SECTION, _http_section(port, password), _RPC_SECTION]
     for priority, group in enumerate(GROUPS, start=1):
         members = [program.name for program in programs if program.group == group]
         if members:
             sections.append(f"[group:{group}]\nprograms={','.join(members)}\npriority={priority}\n")
-    sections += [_program_section(data_dir, program) for program in programs]
+    sections += [_program_section(program) for program in programs]
     return "\n".join(sections)
 
 
@@ -74,16 +74,14 @@ supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
 """
 
 
-def _own_section(data_dir: Path) -> str:
-    return f"""\
+# Paths are relative: supervisord runs in the data directory, and expands "%" in some options once, in others twice.
+_OWN_SECTION = f"""\
 [supervisord]
-logfile={_plain(data_dir / "logs/supervisord.log")}
+logfile=logs/supervisord.log
 logfile_maxbytes={LOG_BYTES}
 logfile_backups={OLDER_LOGS}
-pidfile={_plain(data_dir / "supervisord.pid")}
-childlogdir={_plain(data_dir / "logs")}
-directory=/
-umask=077
+pidfile=supervisord.pid
+childlogdir=logs
 nodaemon=true
 silent=true
 """
@@ -93,7 +91,7 @@ def _http_section(port: int, password: str) -> str:
     return f"[inet_http_server]\nport=127.0.0.1:{port}\nusername=stack\npassword={password}\n"
 
 
-def _program_section(data_dir: Path, program: Program) -> str:
+def _program_section(program: Program) -> str:
     lines = [
         f"[program:{program.name}]",
         f"command={_plain(shlex.join(program.command))}",
@@ -107,7 +105,7 @@ def _program_section(data_dir: Path, program: Program) -> str:
         "stopasgroup=false",
         "killasgroup=false",
         "redirect_stderr=true",
-        f"stdout_logfile={_plain(log_file(data_dir, program.name))}",
+        f"stdout_logfile=logs/{program.name}.log",
         f"stdout_logfile_maxbytes={LOG_BYTES}",
         f"stdout_logfile_backups={OLDER_LOGS}",
     ]
@@ -152,7 +150,7 @@ class Supervisor:
     def start(self, environment: Mapping[str, str], timeout_seconds: float = 20.0) -> None:
         """Start supervisord, with no program yet, and wait until it answers."""
         file = self._data_dir / "supervisor.conf"
-        write_private(file, configuration(self._data_dir, self._port, self._password, self._programs))
+        write_private(file, configuration(self._port, self._password, self._programs))
         output = self._data_dir / "logs/supervisord.out"
         with output.open("wb") as stream:
             self._process = subprocess.Popen(
@@ -162,7 +160,7 @@ class Supervisor:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                cwd="/",
+                cwd=self._data_dir,
             )
         self._wait_for_answer(output, timeout_seconds)
 

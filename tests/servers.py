@@ -22,6 +22,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
         servers = Stack(data_dir / "servers", without=PROGRAMS)
         servers.start()
-        early_config.add_cleanup(servers.stop)
+        early_config.add_cleanup(servers.erase)
         os.environ.update(DATABASE_URL=servers.database_url, REDIS_URL=servers.redis_url)
     early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))

@@ -1,10 +1,6 @@
 """What authors of job types import.
 
-from workers import JobContext, job
-
-@job("numbers.square", cost_class="heavy", timeout=30, params=SquareParams)
-def square(ctx: JobContext[SquareParams]) -> dict[str, int]:
-    return {"square": ctx.params.n ** 2}
+A handler is a function of one argument, its context, under the decorator `job`; the README has an example.
 """
 
 from workers.context import JobContext

@@ -1,34 +1,43 @@
 """What a pool child does to itself right after the fork. Runs in Celery's processes, never in the keeper."""
 
-import ctypes
 import os
 import signal
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from celery.signals import celeryd_init, task_prerun, worker_process_init, worker_ready
 from django.db import close_old_connections
+from kombu.transport.redis import Channel
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jobs import classes
+from workers.kernel import die_with_parent
 
-PR_SET_PDEATHSIG = 1
 CLASS_VARIABLE = "WEIGHBRIDGE_COST_CLASS"  # set by the keeper for its Celery
 READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
 _OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
 _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies (Linux)."""
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died in between
-        os._exit(1)
-
-
 @celeryd_init.connect
 def patient_with_the_broker(conf: Any = None, **kwargs: Any) -> None:
     conf.broker_transport_options = {**conf.broker_transport_options, "socket_timeout": _CONSUMER_SOCKET_SECONDS}
+    Channel._connparams = _connection_lost_not_attribute_error(Channel._connparams)  # type: ignore[attr-defined]
+
+
+def _connection_lost_not_attribute_error(connparams: Callable[..., Any]) -> Callable[..., Any]:
+    """kombu 5.7 acknowledges on a channel that it has closed already while Redis is away; the AttributeError that
+    comes of it is "unrecoverable" to Celery, and would end the worker."""
+
+    @wraps(connparams)
+    def guarded(channel: Channel, *args: Any, **kwargs: Any) -> Any:
+        if channel.connection is None or channel.connection.client is None:
+            raise RedisConnectionError("the channel is closed")
+        return connparams(channel, *args, **kwargs)
+
+    return guarded
 
 
 @worker_ready.connect

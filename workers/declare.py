@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from jobs import registry
 from jobs.registry import JobType, NoParams, WrongJobType
@@ -33,7 +33,7 @@ def job(
 
     Raises WrongJobType for what cannot work. What the handler returns must be JSON-able data.
     """
-    _check(name, timeout, retry, params, example)
+    _check(name, cost_class, timeout, retry, params, example)
 
     def decorate(handler: Callable[[JobContext[P]], R]) -> Callable[[JobContext[P]], R]:
         registry.register(
@@ -52,7 +52,9 @@ def job(
     return decorate
 
 
-def _check(name: str, timeout: float | None, retry: Retry, params: type[BaseModel], example: Any) -> None:
+def _check(
+    name: str, cost_class: Any, timeout: float | None, retry: Retry, params: type[BaseModel], example: Any
+) -> None:
     if timeout is not None and not timeout > 0:
         raise WrongJobType(f"Job type {name!r}: timeout is {timeout!r}, but must be more than 0 seconds.")
     if retry.max_attempts != 1:
@@ -61,5 +63,14 @@ def _check(name: str, timeout: float | None, retry: Retry, params: type[BaseMode
         )
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
         raise WrongJobType(f"Job type {name!r}: params is {params!r}, but must be a pydantic model class.")
+    if not (isinstance(cost_class, str) or callable(cost_class)):
+        raise WrongJobType(f"Job type {name!r}: cost_class is {cost_class!r}, but must be a name or a function.")
     if example is not None:
-        registry.strict(params).model_validate(example)
+        _check_example(name, registry.strict(params), example)
+
+
+def _check_example(name: str, params: type[BaseModel], example: Any) -> None:
+    try:
+        params.model_validate(example)
+    except ValidationError as error:
+        raise WrongJobType(f"Job type {name!r}: its example does not fit its params: {error}") from None

@@ -25,8 +25,8 @@ from jobs import classes, lifecycle, nodes, queries, registry
 from jobs.lifecycle import LOST, Lease, Outcome
 from jobs.states import State
 from workers import kernel
-from workers.children import CLASS_VARIABLE, READY_VARIABLE, die_with_parent
-from workers.kernel import Child
+from workers.children import CLASS_VARIABLE, READY_VARIABLE
+from workers.kernel import Child, die_with_parent
 from workers.overdue import OverdueSweeps
 from workers.runner import NODE_VARIABLE
 

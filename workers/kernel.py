@@ -8,7 +8,16 @@ from pathlib import Path
 
 from workers.usage import process_started
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died in between
+        os._exit(1)
 
 
 def adopt_orphans() -> None:

@@ -1,7 +1,7 @@
 """Reading request bodies: bounded, strict JSON, and always JSON out."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 from rest_framework.exceptions import ParseError
@@ -10,7 +10,10 @@ from rest_framework.parsers import BaseParser
 
 from jobs import classes
 from jobs.api.errors import Problem
-from jobs.storable import holds_nul
+from jobs.storable import holds_infinity, holds_nul
+
+if TYPE_CHECKING:  # DRF's request module imports this one while it loads
+    from rest_framework.request import Request
 
 ENVELOPE_BYTES = 16_384  # for what stands around the params
 
@@ -20,6 +23,13 @@ def limit_bytes() -> int:
     return max(c.params_bytes for c in classes.declared().values()) + ENVELOPE_BYTES
 
 
+def json_of(request: "Request") -> Any:
+    """The body's JSON. DRF takes a request without a body for an empty form; here it is nothing readable."""
+    if request.META.get("CONTENT_LENGTH") in {None, "", "0"}:
+        raise ParseError("The request has no body; send a JSON object.")
+    return request.data
+
+
 class JsonBody(BaseParser):
     media_type = "application/json"
 
@@ -27,7 +37,7 @@ class JsonBody(BaseParser):
         length = int(stream.META.get("CONTENT_LENGTH") or 0)
         if length > limit_bytes():
             raise Problem.too_large(f"The body is {length} bytes", limit_bytes())
-        return read_json(stream.read(length))
+        return read_json(stream.read(max(0, length)))
 
 
 def read_json(raw: bytes) -> Any:
@@ -38,6 +48,8 @@ def read_json(raw: bytes) -> Any:
         raise ParseError(f"The body is not valid JSON: {error}.") from None
     if b"\\u0000" in raw and holds_nul(value):
         raise ParseError("The body holds the character U+0000, which cannot be stored.")
+    if holds_infinity(value):  # 1e400 is valid JSON, and no double
+        raise ParseError("The body holds a number that is beyond all floating-point numbers.")
     return value
 
 

@@ -117,7 +117,12 @@ class Problem(Exception):
 
     @classmethod
     def unavailable(cls) -> "Problem":
-        return cls(503, "unavailable", "The database cannot be reached; nothing was accepted.", retry_after=5)
+        return cls(
+            503,
+            "unavailable",
+            "The database cannot be reached now. Of a submit it is not known whether it was accepted.",
+            retry_after=5,
+        )
 
 
 def _why(rejected: Rejected) -> str:
@@ -173,6 +178,11 @@ def as_problem(error: Exception) -> Problem:
         case _:
             log.exception("request_failed", exc_info=error)
             return Problem(500, "internal_error", "The error was logged under this request's id.")
+
+
+def database_away(error: Exception) -> HttpResponse | None:
+    """For plain views: what DRF's handler does for its own."""
+    return as_problem(error).response() if isinstance(error, (OperationalError, InterfaceError)) else None
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

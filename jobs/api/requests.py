@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
 from jobs import telemetry
-from jobs.api.errors import Problem
+from jobs.api.errors import Problem, database_away
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,9 @@ class RequestId:
             _record(request, response, time.perf_counter() - began)
         response.headers["X-Request-Id"] = request_id
         return response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        return database_away(error)
 
     def _answer(self, request: HttpRequest) -> HttpResponse:
         if "chunked" in request.headers.get("Transfer-Encoding", "").lower():

@@ -9,6 +9,7 @@ from rest_framework.views import APIView
 
 from jobs import admission, classes, lifecycle, queries, registry
 from jobs.api import serializers
+from jobs.api.bodies import json_of
 from jobs.api.errors import Problem
 from jobs.api.requests import REQUEST_ID
 from jobs.keys import CANCEL, READ, SUBMIT
@@ -19,11 +20,17 @@ from jobs.states import State
 POLL_AFTER_SECONDS = "1"  # told to whoever asks for a job that has not ended
 
 
-class Jobs(APIView):
+class View(APIView):
+    """A view of this API; `scopes` names what a key needs for each method."""
+
+    http_method_names = ["get", "head", "post", "delete"]
+
+
+class Jobs(View):
     scopes = {"POST": SUBMIT}
 
     def post(self, request: Request) -> Response:
-        submission = serializers.submission(request.data, _caller(request), request.META[REQUEST_ID])
+        submission = serializers.submission(json_of(request), _caller(request), request.META[REQUEST_ID])
         verdict = admission.submit(submission)
         if isinstance(verdict, admission.Rejected):
             raise Problem.refused(verdict)
@@ -31,7 +38,7 @@ class Jobs(APIView):
         return Response(job, status=202, headers={"Location": job["links"]["self"], "Retry-After": POLL_AFTER_SECONDS})
 
 
-class OneJob(APIView):
+class OneJob(View):
     scopes = {"GET": READ, "DELETE": CANCEL}
 
     def get(self, request: Request, job_id: UUID) -> Response:
@@ -66,14 +73,14 @@ def _shown(job: Job) -> Response:
     return Response(serializers.job(job), headers=headers)
 
 
-class Classes(APIView):
+class Classes(View):
     scopes = {"GET": READ}
 
     def get(self, request: Request) -> Response:
         return Response({"classes": [serializers.cost_class(view) for view in queries.class_views()]})
 
 
-class OneClass(APIView):
+class OneClass(View):
     scopes = {"GET": READ}
 
     def get(self, request: Request, name: str) -> Response:
@@ -82,14 +89,14 @@ class OneClass(APIView):
         return Response(serializers.cost_class(queries.class_view(name)))
 
 
-class Types(APIView):
+class Types(View):
     scopes = {"GET": READ}
 
     def get(self, request: Request) -> Response:
         return Response({"types": [serializers.job_type(job_type) for job_type in registry.all_types()]})
 
 
-class OneType(APIView):
+class OneType(View):
     scopes = {"GET": READ}
 
     def get(self, request: Request, name: str) -> Response:

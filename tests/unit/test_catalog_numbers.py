@@ -69,7 +69,9 @@ def test_what_check_raises_ends_the_sum():
     ("n", "cost_class"), [(0, "light"), (LIGHT_MAX_N, "light"), (LIGHT_MAX_N + 1, "heavy"), (MAX_N, "heavy")]
 )
 def test_the_class_follows_the_size(n, cost_class):
-    assert registry.get("numbers.sum_squares").weigh(SumSquaresParams(n=n)) == cost_class
+    job_type = registry.get("numbers.sum_squares")
+    assert job_type is not None
+    assert job_type.weigh(SumSquaresParams(n=n)) == cost_class
 
 
 @pytest.mark.parametrize("n", [-1, MAX_N + 1, 2**70, 1.0, 1.5, "10", True, None])

@@ -49,6 +49,15 @@ def test_spin_burns_as_much_cpu_time_as_asked_and_says_so(seconds):
     assert result["elapsed_seconds"] >= seconds
 
 
+def test_time_in_which_spin_does_not_run_does_not_count():
+    ctx = context(0.05)
+    ctx.check.side_effect = lambda: time.sleep(0.02)  # stands for a crowded machine
+    cpu_at_start = time.thread_time()
+    result = spin(ctx)
+    assert time.thread_time() - cpu_at_start >= result["spun_seconds"] >= 0.05
+    assert result["elapsed_seconds"] >= result["spun_seconds"] + 0.08
+
+
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("seconds", [5.0, 1e308])
 def test_what_check_raises_ends_a_probe(probe, seconds):
@@ -79,6 +88,7 @@ def test_a_short_probe_reports_no_progress(probe):
 @pytest.mark.parametrize("name", ["probe.sleep", "probe.spin"])
 def test_a_probe_runs_in_any_declared_class_with_that_classs_timeout(name):
     job_type = registry.get(name)
+    assert job_type is not None
     assert {cost_class: job_type.weigh(ProbeParams(seconds=1, cost_class=cost_class)) for cost_class in declared()} == {
         cost_class: cost_class for cost_class in declared()
     }

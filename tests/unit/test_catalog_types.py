@@ -28,14 +28,17 @@ def test_every_file_of_a_shipped_type_is_imported_by_the_catalogue():
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_example_of_a_type_is_valid_and_has_a_class(name):
     job_type = registry.get(name)
+    assert job_type is not None
     params = job_type.params.model_validate(job_type.example)
     assert job_type.weigh(params) in declared()
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_field_of_a_type_says_what_it_is(name):
-    schema = registry.get(name).params.model_json_schema()
-    assert all(field.get("description") for field in schema["properties"].values())
+    job_type = registry.get(name)
+    assert job_type is not None
+    fields = job_type.params.model_json_schema()["properties"]
+    assert all(field.get("description") for field in fields.values())
 
 
 def test_importing_the_catalogue_loads_no_solver():

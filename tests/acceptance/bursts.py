@@ -1,0 +1,41 @@
+"""Many submits at one moment."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import httpx
+
+from stack.local import Stack
+
+
+def submit_at_once(stack: Stack, every_params: Sequence[dict[str, object]]) -> list[httpx.Response]:
+    """One `tests.note` job each, over a connection each, all sent when the last of them is ready."""
+    together = Barrier(len(every_params))
+    limits = httpx.Limits(max_connections=len(every_params), max_keepalive_connections=0)
+    headers = {"Authorization": f"Bearer {stack.key}"}
+    with (
+        httpx.Client(base_url=stack.url, headers=headers, limits=limits, timeout=30, trust_env=False) as client,
+        ThreadPoolExecutor(len(every_params)) as threads,
+    ):
+
+        def submit(params: dict[str, object]) -> httpx.Response:
+            together.wait()
+            return client.post("/api/v1/jobs", json={"type": "tests.note", "params": params})
+
+        return list(threads.map(submit, every_params))
+
+
+def ids_of(responses: Sequence[httpx.Response]) -> list[str]:
+    """The ids of those that were accepted."""
+    return [response.json()["id"] for response in responses if response.status_code == 202]
+
+
+def refusals_of(responses: Sequence[httpx.Response]) -> list[httpx.Response]:
+    """Those that were not accepted, each checked to be a refusal that says when to come back."""
+    refused = [response for response in responses if response.status_code != 202]
+    for response in refused:
+        assert response.status_code == 503, response.text
+        assert 1 <= int(response.headers["Retry-After"]) <= 300
+        assert response.json()["code"] in {"queue_full", "unavailable"}
+    return refused

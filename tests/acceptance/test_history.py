@@ -1,0 +1,115 @@
+"""A storm of callers on a real stack while nemeses act: whatever was promised to anybody held."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from stack.local import Stack
+from tests.history import rows
+from tests.history.checker import check
+from tests.history.nemesis import (
+    KillChild,
+    KillKeeper,
+    KillParent,
+    KillProgram,
+    KillWebProcess,
+    Nemesis,
+    PauseNode,
+    Terminate,
+    afflicted,
+    busy_by,
+)
+from tests.history.recorder import History
+from tests.history.seen import Bounds
+from tests.history.server_nemesis import POSTGRES, REDIS, FlushRedis, Restart, ServerNemesis, Stop, no_worker_restarts
+from tests.history.storm import SUBMITTERS, Storm
+from tests.waiting import eventually
+
+MODULES = "tests.acceptance.job_types,tests.history.job_types"
+SHORT_LEASE_SECONDS, FULL_LEASE_SECONDS = 3.0, 30.0
+SHORT_GRACE_SECONDS, FULL_GRACE_SECONDS = 5.0, 30.0
+DEFAULT_TIMES = {
+    "WEIGHBRIDGE_LEASE_SECONDS": "",
+    "WEIGHBRIDGE_LIMIT_GRACE_SECONDS": "",
+    "WEIGHBRIDGE_SWEEP_SECONDS": "",
+    "WEIGHBRIDGE_BEAT_SECONDS": "",
+    "WEIGHBRIDGE_STOP_GRACE_SECONDS": "",
+}
+FULL_ROUNDS = 3
+# The kill of a web process cuts at most the submits in flight, one per thread: that must be well below one in a hundred.
+ENOUGH_SUBMITS = 150 * SUBMITTERS
+
+
+def few(history: History) -> list[Nemesis]:
+    """One of each sort."""
+    return [
+        KillChild("worker-light", busy_by(history)),
+        FlushRedis(),
+        KillWebProcess(),
+        KillKeeper("worker-light"),
+        Restart(POSTGRES),
+        PauseNode("worker-heavy"),
+    ]
+
+
+def all_of_them(history: History) -> list[Nemesis]:
+    return [
+        *few(history),
+        KillChild("worker-heavy", busy_by(history)),
+        KillParent("worker-heavy"),
+        KillKeeper("worker-control"),
+        KillProgram("web"),
+        KillProgram("beat"),
+        Terminate("worker-light", FULL_GRACE_SECONDS),
+        Restart(REDIS),
+        Stop(REDIS),
+        PauseNode("worker-light"),
+    ]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history.jsonl")
+
+
+@pytest.fixture
+def stormy(start_stack: Callable[..., Stack], full: bool) -> Stack:
+    return start_stack(WEIGHBRIDGE_JOB_MODULES=MODULES, **(DEFAULT_TIMES if full else {}))
+
+
+@pytest.mark.timeout(3600)
+def test_every_promise_holds_through_a_storm(stormy: Stack, history: History, full: bool) -> None:
+    lease = FULL_LEASE_SECONDS if full else SHORT_LEASE_SECONDS
+    seed = random.SystemRandom().randrange(1_000_000)
+    nemeses = [nemesis for _ in range(FULL_ROUNDS) for nemesis in all_of_them(history)] if full else few(history)
+
+    with Storm(stormy, history, seed) as storm:
+        for nemesis in nemeses:
+            before = len(storm.accepted)
+            unharmed = no_worker_restarts(stormy) if isinstance(nemesis, ServerNemesis) else nullcontext()
+            with unharmed, afflicted(history, stormy, nemesis):
+                last(lease + 1 if isinstance(nemesis, PauseNode | Stop) else 0)
+            eventually(lambda before=before: len(storm.accepted) > before, 30)  # type: ignore[misc]
+        eventually(lambda: storm.submits >= ENOUGH_SUBMITS, 120)
+    storm.drained()
+
+    verdict = check(history.events(), rows.read(stormy.database_url), Bounds(lease, processes={"light": 2, "heavy": 2}))
+    print(f"seed {seed}: {verdict}")
+    verdict.must_hold()
+    counts = verdict.counts
+    assert counts.foreign == 0
+    assert counts.hits == Counter(nemesis.name for nemesis in nemeses)
+    assert counts.accepted > 100
+    assert counts.refused["queue_full"] > 0
+    assert counts.killed_bodies > 0
+    assert all(counts.cancels[status] > 0 for status in ("200", "202", "409")), counts.cancels
+
+
+def last(seconds: float) -> None:
+    """Let a nemesis last: a lease can only run out by time."""
+    time.sleep(seconds)

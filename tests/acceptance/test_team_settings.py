@@ -1,0 +1,97 @@
+"""A team's own settings module: a third class, an own model, a second database, an own job type."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from stack.local import Stack
+from stack.programs import ROOT
+from tests.acceptance import records
+from tests.acceptance.bursts import ids_of, refusals_of, submit_at_once
+from tests.acceptance.diary import Diary
+from tests.api_client import Api
+from tests.waiting import eventually
+
+SETTINGS = "tests.acceptance.team.settings"
+SLOTS = 2
+
+
+@pytest.fixture(scope="module")
+def stack(start_stack: Callable[..., Stack]) -> Stack:
+    running = start_stack(settings_module=SETTINGS, WEIGHBRIDGE_SCALES_PROCESSES=str(SLOTS))
+    records.execute(running.database_url, "CREATE DATABASE archive")
+    assert _manage(running, "migrate", "--noinput", "--database=archive").returncode == 0
+    return running
+
+
+def _manage(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of manage.py beside the running stack, told nothing but the settings module and the data directory."""
+    environment = {"DJANGO_SETTINGS_MODULE": SETTINGS, "WEIGHBRIDGE_DATA_DIR": str(stack.data_dir)}
+    command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("check",), ("makemigrations", "--check", "--dry-run"), ("migrate", "--check"), ("demo_access",)],
+    ids=lambda command: command[0],
+)
+def test_every_command_works_with_the_teams_settings(stack: Stack, command: tuple[str, ...]) -> None:
+    done = _manage(stack, *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with Api(stack.url, stack.key) as api:
+        assert api.cost_class("scales")["slots"] == SLOTS
+
+
+def test_the_third_class_is_one_entry_and_its_variables_work(stack: Stack, api: Api) -> None:
+    assert "worker-scales" in stack.programs()
+    shown = api.cost_class("scales")
+    assert (shown["slots"], shown["max_waiting"], shown["accepting"]) == (SLOTS, 0, True)
+
+
+def test_a_handler_uses_the_teams_models_in_both_databases(stack: Stack, api: Api) -> None:
+    first = api.ended(api.submit("team.weigh", {"kilograms": 10.5}))
+    second = api.ended(api.submit("team.weigh", {"kilograms": 2}))
+    assert [job["result"] for job in (first, second)] == [{"total": 10.5}, {"total": 12.5}]
+    weighed = [(first["id"], 10.5), (second["id"], 2.0)]
+    assert _rows(stack.database_url, "team_load") == weighed
+    assert _rows(_archive_of(stack), "team_archivedload") == weighed
+
+
+def _archive_of(stack: Stack) -> str:
+    return stack.database_url.rpartition("/")[0] + "/archive"
+
+
+def _rows(database_url: str, table: str) -> list[tuple[str, float]]:
+    with psycopg.connect(database_url) as connection:
+        return connection.execute(f"SELECT job_id::text, kilograms FROM {table} ORDER BY job_id").fetchall()
+
+
+def test_a_class_without_a_waiting_room_takes_exactly_what_can_start(stack: Stack, api: Api, diary: Diary) -> None:
+    burst = submit_at_once(stack, [diary.params(f"n{i}", cost_class="scales", held=True) for i in range(8)])
+    accepted, refused = ids_of(burst), refusals_of(burst)
+    assert (len(accepted), len(refused)) == (SLOTS, 8 - SLOTS)
+    eventually(lambda: len(diary.began()) == SLOTS)
+    diary.open_gate()
+    assert {api.ended(job_id)["state"] for job_id in accepted} == {"succeeded"}
+    assert diary.most_at_once() == SLOTS
+
+
+def test_without_a_waiting_room_each_process_that_comes_free_admits_one(api: Api, diary: Diary, tmp_path: Path) -> None:
+    held_longer = Diary(tmp_path / "longer")
+    first = api.submit("tests.note", diary.params("first", cost_class="scales", held=True))
+    others = [api.submit("tests.note", held_longer.params("second", cost_class="scales", held=True))]
+    assert api.post("tests.note", held_longer.params("refused", cost_class="scales")).status_code == 503
+
+    diary.open_gate()
+    api.ended(first)
+    others.append(api.submit("tests.note", held_longer.params("third", cost_class="scales", held=True)))
+    assert api.post("tests.note", held_longer.params("refused-too", cost_class="scales")).status_code == 503
+
+    held_longer.open_gate()
+    assert {api.ended(job_id)["state"] for job_id in others} == {"succeeded"}
+    assert held_longer.began() == ["second", "third"]

@@ -1,0 +1,63 @@
+"""bin/up, started and stopped as a person does it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stack.children import overlaid
+from stack.programs import ROOT
+from tests.acceptance import processes
+from tests.acceptance.conftest import short_environment
+from tests.acceptance.diary import Diary
+from tests.api_client import Api
+from tests.waiting import eventually
+
+READY_SECONDS = 120.0
+# The grace, what a keeper may take beyond it, and the databases' own shutdown.
+STOP_SECONDS = 40.0
+
+
+def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(tmp_path: Path, diary: Diary) -> None:
+    """First Ctrl-C, then, on the same data directory, TERM."""
+    data_dir = tmp_path / "data"
+    with _up(data_dir, tmp_path / "first") as (up, api):
+        running = [_submit(api, diary, f"r{i}") for i in range(2)]
+        diary.wait_until_began("r0", "r1")
+        queued = _submit(api, diary, "queued")
+        os.killpg(up.pid, signal.SIGINT)  # a terminal signals the whole foreground group
+        diary.open_gate()
+        assert up.wait(STOP_SECONDS) == 0
+    assert processes.that_know(data_dir) == {}
+    assert sorted(diary.ended()) == ["r0", "r1"], "they finished, and nothing was begun"
+
+    with _up(data_dir, tmp_path / "second") as (up, api):
+        assert [(api.job(job_id)["state"]) for job_id in running] == ["succeeded", "succeeded"]
+        assert api.ended(queued)["state"] == "succeeded"
+        os.kill(up.pid, signal.SIGTERM)
+        assert up.wait(STOP_SECONDS) == 0
+    assert processes.that_know(data_dir) == {}
+
+
+@contextmanager
+def _up(data_dir: Path, output: Path) -> Iterator[tuple[subprocess.Popen[bytes], Api]]:
+    """bin/up once it has printed its ready line, and a caller that holds its key."""
+    environ = overlaid(short_environment(WEIGHBRIDGE_DATA_DIR=str(data_dir)))
+    url, errors = f"http://127.0.0.1:{environ['WEIGHBRIDGE_PORT']}", output.with_suffix(".errors")
+    with output.open("wb") as out, errors.open("wb") as err:
+        up = subprocess.Popen(
+            [ROOT / "bin/up"], cwd=data_dir.parent, env=environ, stdout=out, stderr=err, start_new_session=True
+        )
+    try:
+        eventually(lambda: up.poll() is not None or output.read_text().startswith(f"ready {url}\n"), READY_SECONDS)
+        assert up.poll() is None, errors.read_text()
+        with Api(url, (data_dir / "demo-key").read_text().strip()) as api:
+            yield up, api
+    finally:
+        up.kill()  # what it started follows it
+
+
+def _submit(api: Api, diary: Diary, name: str) -> str:
+    return api.submit("tests.note", diary.params(name, seconds=1.0, cost_class="heavy", held=True))

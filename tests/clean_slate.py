@@ -1,0 +1,31 @@
+"""Fixtures: no test inherits another's wake-ups, kept answers or open circuit breaker."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from django.conf import settings
+
+from jobs import classes, queries, wakeups
+from tests.second_connections import Elsewhere, elsewhere
+
+
+@pytest.fixture(autouse=True)
+def clean_slate() -> None:
+    queries.drain.forget()  # type: ignore[attr-defined]
+    queries.class_view.forget()  # type: ignore[attr-defined]
+    wakeups.breaker.close()
+    forget_queues()
+
+
+def forget_queues() -> None:
+    """What a FLUSHALL does to our queues, without touching what else a developer's server may hold."""
+    with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
+        server.delete(*classes.declared(), classes.CONTROL, *server.keys("_kombu.binding.*"))
+
+
+@pytest.fixture
+def other() -> Iterator[Elsewhere]:
+    """A second connection."""
+    with elsewhere() as connected:
+        yield connected

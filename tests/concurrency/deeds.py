@@ -1,0 +1,95 @@
+"""What a member of the crowd can be told to do. Each gets the member's number first, and returns plain data."""
+
+import itertools
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from uuid import UUID
+
+from jobs import admission, lifecycle, sweeps
+from jobs.models import WorkerNode
+from tests import job_rows
+from tests.second_connections import at_once
+from tests.submissions import a_submission, verdict
+
+
+def submit_many(number: int, threads: int, each: int, max_waiting: int, cost_class: str = "light") -> dict[str, int]:
+    """How often each verdict was given."""
+
+    asked = a_submission(max_waiting, cost_class)
+
+    def some() -> list[str]:
+        return [verdict(admission.submit(asked)) for _ in range(each)]
+
+    return dict(Counter(sum(at_once(*[some] * threads), [])))
+
+
+def submit_for(number: int, seconds: float, threads: int, max_waiting: int) -> dict[str, int]:
+    """Submits without a pause; how often each verdict was given."""
+    asked = a_submission(max_waiting)
+
+    def some() -> list[str]:
+        return _repeat(seconds, lambda: verdict(admission.submit(asked)))
+
+    return dict(Counter(sum(at_once(*[some] * threads), [])))
+
+
+def work_for(number: int, seconds: float, threads: int, node: str) -> dict[str, int]:
+    """Claims and settles without a pause, as the processes of one node; every fourth job is cancelled while it runs."""
+    turn = itertools.count()
+
+    def work() -> str:
+        claimed = job_rows.claim(WorkerNode(id=UUID(node)))
+        if claimed is None:
+            return "nothing"
+        if next(turn) % 4 == 0:
+            lifecycle.cancel(claimed.job_id)
+        return str(job_rows.succeed(claimed))
+
+    return dict(Counter(sum(at_once(*[lambda: _repeat(seconds, work)] * threads), [])))
+
+
+def _repeat(seconds: float, act: Callable[[], str]) -> list[str]:
+    until = time.monotonic() + seconds
+    done = []
+    while time.monotonic() < until:
+        done.append(act())
+    return done
+
+
+def claim_all(number: int, node: str, cost_class: str) -> list[tuple[str, int, int]]:
+    """Claims until there is nothing more: (job, attempt, our pid)."""
+    mine: list[tuple[str, int, int]] = []
+    while (claimed := job_rows.claim(WorkerNode(id=UUID(node)), cost_class)) is not None:
+        mine.append((str(claimed.job_id), claimed.attempt, os.getpid()))
+    return mine
+
+
+def expire_each(number: int, jobs: list[str]) -> list[int]:
+    """For each job, whether it was ended by us."""
+    return [lifecycle.expire(UUID(job)) for job in jobs]
+
+
+def reap(number: int) -> int:
+    return lifecycle.reap()
+
+
+def run_due_sweeps(number: int, names: list[str]) -> list[str]:
+    """run_due() on sweeps that only say that they ran."""
+    ran: list[str] = []
+
+    def say(name: str) -> Callable[[], int]:
+        def run_once() -> int:
+            ran.append(name)
+            return 0
+
+        return run_once
+
+    usual = sweeps.all_sweeps
+    sweeps.all_sweeps = lambda: [sweeps.Sweep(name, 60, say(name)) for name in names]
+    try:
+        sweeps.run_due()
+    finally:
+        sweeps.all_sweeps = usual
+    return ran

@@ -1,0 +1,96 @@
+"""What may befall the servers of a stack: Redis restarted, stopped, flushed; PostgreSQL restarted, stopped."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import redis
+
+from stack.addresses import postgres_trouble, redis_trouble
+from stack.local import Stack
+from tests.history.nemesis import EFFECT_SECONDS, Nemesis
+from tests.waiting import eventually
+
+REDIS, POSTGRES = "valkey", "postgres"
+
+
+@contextmanager
+def no_worker_restarts(stack: Stack) -> Iterator[None]:
+    """A server that goes away is no reason for a worker to end (P24)."""
+    before = _workers(stack)
+    yield
+    ended = {program: pid for program, pid in before.items() if _workers(stack).get(program) != pid}
+    assert not ended, f"these workers ended because a server was away: {ended}"
+
+
+def _workers(stack: Stack) -> dict[str, int]:
+    return {program: stack.pid(program) for program in stack.programs() if program.startswith("worker-")}
+
+
+class ServerNemesis(Nemesis):
+    server: str
+
+    def aim(self, stack: Stack) -> tuple[int, ...]:
+        """None of the stack's own processes is hit: what they run is not to suffer."""
+        return ()
+
+    def _trouble(self, stack: Stack) -> str | None:
+        return redis_trouble(stack.redis_url) if self.server == REDIS else postgres_trouble(stack.database_url)
+
+
+@dataclass(frozen=True)
+class Restart(ServerNemesis):
+    """An orderly stop and a start right after it."""
+
+    act = "restart"
+    server: str
+
+    @property
+    def name(self) -> str:
+        return f"Restart-{self.server}"
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        before = stack.pid(self.server)
+        stack.restart_program(self.server)
+        eventually(lambda: self._trouble(stack) is None, EFFECT_SECONDS)
+        after = stack.pid(self.server)
+        assert after != before, f"{self.server} is still process {before}"
+        return f"{self.server} was process {before} and is {after}"
+
+
+@dataclass(frozen=True)
+class Stop(ServerNemesis):
+    """Away until it is undone."""
+
+    act = "stop"
+    server: str
+
+    @property
+    def name(self) -> str:
+        return f"Stop-{self.server}"
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        stack.stop_program(self.server)
+        trouble = self._trouble(stack)
+        assert trouble is not None, f"{self.server} still answers"
+        return trouble
+
+    def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
+        stack.start_program(self.server)
+        eventually(lambda: self._trouble(stack) is None, EFFECT_SECONDS)
+
+
+@dataclass(frozen=True)
+class FlushRedis(ServerNemesis):
+    """FLUSHALL: every wake-up, and what Celery itself keeps there, is gone."""
+
+    act = "flush"
+    server = REDIS
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        with redis.Redis.from_url(stack.redis_url) as client:
+            client.set("tests:sentinel", "here")
+            held = client.dbsize()
+            client.flushall()
+            assert client.get("tests:sentinel") is None, "the sentinel survived"
+        return f"{held} keys are gone"

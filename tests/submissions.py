@@ -1,0 +1,37 @@
+"""Submissions to the door, as tests need them."""
+
+from dataclasses import replace
+from typing import Any
+
+from jobs import admission, classes
+from jobs.admission import Admitted, Rejected, Submission
+from jobs.classes import CostClass
+from tests.job_rows import TYPE, a_client
+
+
+def a_class(name: str = "light", **numbers: Any) -> CostClass:
+    """The declared class with some numbers of our own."""
+    return replace(classes.get(name), **numbers)
+
+
+def a_submission(max_waiting: int = 100, cost_class: str = "light", **fields: Any) -> Submission:
+    given = {
+        "client": a_client(),
+        "type": TYPE,
+        "cost_class": a_class(cost_class, max_waiting=max_waiting),
+        "params": {},
+        "timeout_seconds": 10.0,
+        "max_wait_seconds": 60.0,
+        "labels": {},
+        **fields,
+    }
+    return Submission(**given)
+
+
+def submit(max_waiting: int = 100, cost_class: str = "light", **fields: Any) -> Admitted | Rejected:
+    return admission.submit(a_submission(max_waiting, cost_class, **fields))
+
+
+def verdict(answer: Admitted | Rejected) -> str:
+    """`admitted`, or why not."""
+    return "admitted" if isinstance(answer, Admitted) else answer.reason

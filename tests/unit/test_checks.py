@@ -1,0 +1,57 @@
+"""Numbers that are fine alone and wrong together."""
+
+from typing import Any
+
+import pytest
+
+from jobs import checks, classes, registry
+from jobs.registry import JobType, NoParams, WrongJobType
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_types", {})
+
+
+def _register(cost_class: Any, timeout: float | None = None) -> None:
+    registry.register(JobType("a.b", print, NoParams, cost_class=cost_class, timeout_seconds=timeout))
+
+
+def test_a_type_of_a_declared_class_is_possible() -> None:
+    _register("light")
+    checks.refuse_impossible_types()
+
+
+def test_a_type_of_an_undeclared_class_is_refused() -> None:
+    _register("lite")
+    with pytest.raises(WrongJobType, match=r"'a\.b' names cost class 'lite'; declared are light, heavy\."):
+        checks.refuse_impossible_types()
+
+
+def test_a_type_may_run_up_to_the_ceiling_of_its_class() -> None:
+    _register("light", classes.get("light").ceiling_seconds)
+    checks.refuse_impossible_types()
+
+
+def test_a_type_that_may_run_longer_than_its_class_is_refused() -> None:
+    ceiling = classes.get("light").ceiling_seconds
+    _register("light", ceiling + 0.5)
+    with pytest.raises(
+        WrongJobType, match=rf"a timeout of {ceiling + 0.5:g} s, above the ceiling of class 'light', {ceiling:g} s"
+    ):
+        checks.refuse_impossible_types()
+
+
+def test_a_class_that_depends_on_params_is_judged_at_the_door() -> None:
+    _register(lambda params: "lite", 10_000)
+    checks.refuse_impossible_types()
+
+
+@pytest.mark.parametrize(("beyond", "warned"), [(0, False), (-1, True), (1, False)])
+def test_more_processes_than_cores_are_warned_of(beyond: int, warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = max(c.processes for c in classes.declared().values())
+    monkeypatch.setattr(checks, "usable_cores", lambda: most + beyond)
+    found = checks.processes_fit_the_cores()
+    assert {message.id for message in found} == ({"jobs.W001"} if warned else set())
+    assert all(message.hint and "_PROCESSES sets the number" in message.hint for message in found)

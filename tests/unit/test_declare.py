@@ -1,0 +1,98 @@
+"""`@job` registers what can work and refuses the rest while its module is imported."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jobs import registry
+from jobs.registry import NoParams, WrongJobType
+from workers import JobContext, Retry, job
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_types", {})
+
+
+class SquareParams(BaseModel):
+    n: int
+
+
+def test_a_decorated_function_is_registered_and_stays_itself() -> None:
+    def square(ctx: JobContext[SquareParams]) -> int:
+        return ctx.params.n**2
+
+    decorated = job("numbers.square", cost_class="heavy", timeout=30, params=SquareParams, example={"n": 3})(square)
+    spec = registry.get("numbers.square")
+    assert decorated is square
+    assert spec is not None
+    assert (spec.handler, spec.cost_class, spec.timeout_seconds, spec.max_attempts, spec.example) == (
+        square,
+        "heavy",
+        30,
+        1,
+        {"n": 3},
+    )
+    assert issubclass(spec.params, SquareParams)
+    assert spec.params.model_config["extra"] == "forbid"
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    job("a.b", cost_class="light")(lambda ctx: None)
+    spec = registry.get("a.b")
+    assert spec is not None
+    assert (spec.params, spec.timeout_seconds, spec.max_attempts, spec.example) == (NoParams, None, 1, None)
+
+
+@pytest.mark.parametrize("attempts", [0, 2, 3, -1])
+def test_any_number_of_attempts_but_one_is_refused(attempts: int) -> None:
+    with pytest.raises(WrongJobType, match=rf"'a\.b': max_attempts is {attempts}; only 1 is supported"):
+        job("a.b", cost_class="light", retry=Retry(max_attempts=attempts))
+
+
+def test_one_attempt_may_be_said() -> None:
+    job("a.b", cost_class="light", retry=Retry(max_attempts=1))(lambda ctx: None)
+    assert registry.names() == ["a.b"]
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -0.5, float("nan")])
+def test_a_timeout_that_is_no_time_is_refused(timeout: float) -> None:
+    with pytest.raises(WrongJobType, match="must be more than 0 seconds"):
+        job("a.b", cost_class="light", timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [0.001, 30, None])
+def test_a_timeout_that_is_some_time_is_taken(timeout: float | None) -> None:
+    job("a.b", cost_class="light", timeout=timeout)(lambda ctx: None)
+    assert registry.all_types()[0].timeout_seconds == timeout
+
+
+@pytest.mark.parametrize("params", [dict, int, {"n": int}, SquareParams(n=1), "SquareParams"])
+def test_params_that_are_no_model_are_refused(params: Any) -> None:
+    with pytest.raises(WrongJobType, match="must be a pydantic model class"):
+        job("a.b", cost_class="light", params=params)
+
+
+def test_a_malformed_name_is_refused() -> None:
+    with pytest.raises(WrongJobType):
+        job("a b", cost_class="light")(lambda ctx: None)
+
+
+@pytest.mark.parametrize("example", [{}, {"n": "three"}, {"n": 3, "more": 1}])
+def test_an_example_that_does_not_fit_is_not_registered(example: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="n|more"):
+        job("a.b", cost_class="light", params=SquareParams, example=example)(lambda ctx: None)
+    assert registry.names() == []
+
+
+def test_an_example_that_does_not_fit_is_refused_in_a_sentence() -> None:
+    with pytest.raises(WrongJobType):
+        job("a.b", cost_class="light", params=SquareParams, example={})
+
+
+@pytest.mark.parametrize("cost_class", [None, 5])
+def test_a_cost_class_that_is_neither_name_nor_function_is_refused(cost_class: Any) -> None:
+    with pytest.raises(WrongJobType):
+        job("a.b", cost_class=cost_class)(lambda ctx: None)

@@ -1,0 +1,216 @@
+"""The environment of this project: addresses, the data directory, the secret key."""
+
+import json
+import multiprocessing
+import os
+import secrets
+import stat
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from jobs.ranges import Seconds, Whole, WrongSetting
+from project import env
+
+
+@pytest.fixture(autouse=True)
+def no_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATABASE_URL", "REDIS_URL", "WEIGHBRIDGE_SECRET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_number_is_the_environments_or_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEIGHBRIDGE_PORT", raising=False)
+    assert env.number("WEIGHBRIDGE_PORT", 8000, Whole(1, 65_535)) == 8000
+    monkeypatch.setenv("WEIGHBRIDGE_PORT", "8001")
+    assert env.number("WEIGHBRIDGE_PORT", 8000, Whole(1, 65_535)) == 8001
+
+
+def test_a_wrong_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_LEASE_SECONDS", "0.5")
+    with pytest.raises(WrongSetting, match="WEIGHBRIDGE_LEASE_SECONDS is '0.5', but must be .* from 1 to 600"):
+        env.number("WEIGHBRIDGE_LEASE_SECONDS", 30, Seconds(1, 600))
+
+
+@pytest.mark.parametrize(
+    ("raw", "listed"), [("", []), ("a.b", ["a.b"]), (" a , b,, ", ["a", "b"]), ("a,b,a", ["a", "b", "a"])]
+)
+def test_a_list_is_split_at_its_commas(raw: str, listed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_JOB_MODULES", raw)
+    assert env.names("WEIGHBRIDGE_JOB_MODULES") == listed
+
+
+def test_the_data_directory_is_relative_to_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("WEIGHBRIDGE_DATA_DIR", raising=False)
+    assert env.data_dir() == env.ROOT / ".data"
+    monkeypatch.setenv("WEIGHBRIDGE_DATA_DIR", "other")
+    assert env.data_dir() == env.ROOT / "other"
+    monkeypatch.setenv("WEIGHBRIDGE_DATA_DIR", str(tmp_path))
+    assert env.data_dir() == tmp_path
+
+
+def test_an_empty_data_directory_is_one_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_DATA_DIR", "")
+    assert env.data_dir() == env.ROOT / ".data"
+
+
+GOOD = [
+    ("DATABASE_URL", "postgresql", "postgresql://u:p@db:5432/w"),
+    ("DATABASE_URL", "postgresql", "postgres://u:p@db:5432/w"),
+    ("REDIS_URL", "redis", "redis://:p@cache:6379/0"),
+    ("REDIS_URL", "redis", "rediss://:p@cache:6379/0"),
+]
+WRONG = [
+    ("DATABASE_URL", "postgresql", "mysql://u:hidden@db/w"),
+    ("DATABASE_URL", "postgresql", "redis://u:hidden@db/w"),
+    ("DATABASE_URL", "postgresql", "//u:hidden@db/w"),
+    ("DATABASE_URL", "postgresql", "sqlite:///w"),
+    ("REDIS_URL", "redis", "http://u:hidden@cache"),
+    ("REDIS_URL", "redis", "postgresql://u:hidden@cache"),
+    ("REDIS_URL", "redis", "127.0.0.1"),
+]
+
+
+@pytest.mark.parametrize(("name", "scheme", "url"), GOOD)
+def test_a_url_of_the_right_scheme_is_taken(
+    name: str, scheme: str, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(name, url)
+    assert env.address(name, scheme, tmp_path) == url
+
+
+@pytest.mark.parametrize(("name", "scheme", "url"), WRONG)
+def test_a_url_of_another_scheme_is_refused_without_its_password(
+    name: str, scheme: str, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(name, url)
+    with pytest.raises(WrongSetting, match=f"{name} is .*, but must be a URL that begins with {scheme}://") as refused:
+        env.address(name, scheme, tmp_path)
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_url_that_cannot_be_split_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://u:hidden@[::1/w")
+    try:
+        env.address("DATABASE_URL", "postgresql", tmp_path)
+    except WrongSetting:
+        return
+
+
+def test_a_wrong_port_of_redis_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:port/0")
+    with pytest.raises(WrongSetting):
+        env.address("REDIS_URL", "redis", tmp_path)
+
+
+def test_addresses_kept_by_a_running_stack_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {"DATABASE_URL": "postgresql://kept/w", "REDIS_URL": "redis://kept", "port": 8000}
+    (tmp_path / "addresses.json").write_text(json.dumps(kept))
+    assert env.address("DATABASE_URL", "postgresql", tmp_path) == "postgresql://kept/w"
+    monkeypatch.setenv("DATABASE_URL", "postgresql://given/w")
+    assert env.address("DATABASE_URL", "postgresql", tmp_path) == "postgresql://given/w"
+    assert env.address("REDIS_URL", "redis", tmp_path) == "redis://kept"
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "{}"])
+def test_without_kept_addresses_there_is_none(text: str | None, tmp_path: Path) -> None:
+    """Commands that need no server still run."""
+    if text is not None:
+        (tmp_path / "addresses.json").write_text(text)
+    assert env.address("DATABASE_URL", "postgresql", tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "entry"),
+    [
+        ("postgresql://u:p@db:6543/w", ("w", "u", "p", "db", 6543)),
+        ("postgresql://db/w", ("w", "", "", "db", 5432)),
+        ("postgresql://u%40x:p%2F%3A%40@db", ("weighbridge", "u@x", "p/:@", "db", 5432)),
+        ("postgresql://u@[::1]:5433/w", ("w", "u", "", "::1", 5433)),
+        ("", ("weighbridge", "", "", "127.0.0.1", 5432)),
+    ],
+)
+def test_a_database_url_is_taken_apart(url: str, entry: tuple[str, str, str, str, int]) -> None:
+    assert env.postgres(url) == {
+        **dict(zip(("NAME", "USER", "PASSWORD", "HOST", "PORT"), entry, strict=True)),
+        "OPTIONS": {},
+    }
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "port", "-1"])
+def test_a_port_that_is_none_is_refused_without_the_password(
+    port: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://u:hidden@db:{port}/w")
+    with pytest.raises(
+        WrongSetting, match="DATABASE_URL is 'postgresql://…', but must be postgresql://user"
+    ) as refused:
+        env.address("DATABASE_URL", "postgresql", tmp_path)
+    assert "hidden" not in str(refused.value)
+
+
+def test_connection_options_in_a_database_url_are_not_dropped() -> None:
+    assert "require" in repr(env.postgres("postgresql://u:p@db/w?sslmode=require"))
+
+
+@pytest.fixture
+def open_umask() -> object:
+    """The widest there is, so that only the code keeps a file closed."""
+    old = os.umask(0)
+    yield
+    os.umask(old)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_the_secret_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    data = tmp_path / "new" / "data"
+    made = env.secret_key(data)
+    assert len(made) >= 50
+    assert env.secret_key(data) == made
+    assert [(file.name, stat.S_IMODE(file.stat().st_mode)) for file in data.iterdir()] == [("secret-key", 0o600)]
+
+
+def test_a_secret_key_of_the_environment_is_used_and_nothing_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_SECRET_KEY", "given")
+    assert env.secret_key(tmp_path / "data") == "given"
+    assert not (tmp_path / "data").exists()
+
+
+def test_two_processes_that_both_find_no_key_end_with_one(tmp_path: Path) -> None:
+    """Each is held, after it found no file, until the other found none either; so every round is the race."""
+    rounds, winners = 20, set()
+    fork = multiprocessing.get_context("fork")
+    for number in range(rounds):
+        both_found_none, pipes, processes = fork.Barrier(2), [fork.Pipe() for _ in "ab"], []
+        for _, out in pipes:
+            arguments = (tmp_path / str(number), both_found_none, out)
+            processes.append(fork.Process(target=_make_key, args=arguments))
+            processes[-1].start()
+        answers = {process.pid: pipe.recv() for process, (pipe, _) in zip(processes, pipes, strict=True)}
+        for process in processes:
+            process.join()
+        assert len(set(answers.values())) == 1, answers
+        assert [file.name for file in (tmp_path / str(number)).iterdir()] == ["secret-key"]
+        winner = int(next(iter(answers.values())).removeprefix("made by "))
+        assert winner in answers
+        winners.add(winner)
+    assert len(winners) == rounds  # every round had a winner of its own
+
+
+def _make_key(data: Path, both_found_none: Barrier, out: Connection) -> None:
+    def made_after_the_other_found_none(size: int) -> str:
+        both_found_none.wait(30)
+        return f"made by {os.getpid()}"
+
+    secrets.token_urlsafe = made_after_the_other_found_none  # type: ignore[assignment]  # in this process only
+    out.send(env.secret_key(data))
+
+
+def test_a_data_directory_below_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WrongSetting, match="WEIGHBRIDGE_DATA_DIR is .*, but must be a directory that can be written"):
+        env.secret_key(tmp_path / "file" / "data")

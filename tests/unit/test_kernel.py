@@ -1,0 +1,155 @@
+"""What the keeper asks of the kernel, asked about real processes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import eventually
+from workers import kernel
+from workers.kernel import Child, children_of
+from workers.usage import process_started
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def _open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def test_a_child_is_found_while_it_is_there(sleeper: subprocess.Popen[bytes]) -> None:
+    assert sleeper.pid in children_of(os.getpid())
+    sleeper.kill()
+    sleeper.wait()
+    assert sleeper.pid not in children_of(os.getpid())
+
+
+def test_a_grandchild_is_no_child() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; read _"], stdin=-1, stdout=-1, text=True) as shell:
+        assert shell.stdin
+        assert shell.stdout
+        grandchild = int(shell.stdout.readline())
+        assert children_of(shell.pid) == {grandchild}
+        assert grandchild not in children_of(os.getpid())
+        os.kill(grandchild, 9)
+        shell.stdin.close()
+
+
+def test_a_process_that_is_gone_has_no_children() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert children_of(process.pid) == set()
+
+
+def test_a_held_child_is_killed_by_its_handle(sleeper: subprocess.Popen[bytes]) -> None:
+    child = Child.hold(sleeper.pid)
+    assert child is not None
+    assert (child.pid, child.started) == (sleeper.pid, process_started(sleeper.pid))
+    child.kill()
+    assert sleeper.wait(10) == -9
+    child.let_go()
+
+
+def test_killing_a_child_that_is_gone_hits_nobody(sleeper: subprocess.Popen[bytes]) -> None:
+    child = Child.hold(sleeper.pid)
+    assert child is not None
+    sleeper.kill()
+    sleeper.wait()
+    child.kill()
+    child.let_go()
+
+
+def test_letting_go_closes_the_handle(sleeper: subprocess.Popen[bytes]) -> None:
+    before = _open_files()
+    child = Child.hold(sleeper.pid)
+    assert child is not None
+    assert len(_open_files() - before) == 1
+    child.let_go()
+    assert _open_files() == before
+
+
+def test_a_process_that_is_gone_cannot_be_held() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert Child.hold(process.pid) is None
+
+
+def test_a_child_that_vanishes_while_it_is_taken_leaves_no_handle_behind(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(pid: int) -> int:
+        raise FileNotFoundError(pid)
+
+    monkeypatch.setattr(kernel, "process_started", gone)
+    before = _open_files()
+    assert Child.hold(sleeper.pid) is None
+    assert _open_files() == before
+
+
+# A keeper's life in small: an own child that is to be spared, and a child that dies and leaves one behind.
+KEEPER = """
+import json, os, subprocess, sys, time
+from workers import kernel
+if {adopts}:
+    kernel.adopt_orphans()
+spared = subprocess.Popen(["sleep", "60"])
+dying = subprocess.Popen(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], stdout=subprocess.PIPE, text=True)
+orphan = int(dying.communicate()[0])
+adopted = orphan in kernel.children_of(os.getpid())
+killed = kernel.end_orphans(spared.pid)
+def there():
+    try:
+        os.waitpid(orphan, os.WNOHANG)
+    except ChildProcessError:
+        pass
+    return os.path.exists(f"/proc/{{orphan}}")
+until = time.monotonic() + 10
+while adopted and there() and time.monotonic() < until:
+    time.sleep(0.01)
+print(json.dumps({{"adopted": adopted, "killed": killed, "orphan": orphan, "orphan_there": there(),
+                  "spared_lives": spared.poll() is None}}))
+spared.kill()
+"""
+
+
+def _keeper(adopts: bool) -> dict[str, Any]:
+    program = KEEPER.format(adopts=adopts)
+    ran = subprocess.run([sys.executable, "-c", program], check=True, cwd=CHECKOUT, capture_output=True, timeout=60)
+    return dict(json.loads(ran.stdout))
+
+
+def test_the_orphan_of_a_dead_child_comes_to_the_keeper_and_is_ended() -> None:
+    seen = _keeper(adopts=True)
+    assert seen["adopted"]
+    assert seen["killed"] == 1
+    assert not seen["orphan_there"]
+    assert seen["spared_lives"]
+
+
+def test_without_adopting_the_orphan_goes_elsewhere() -> None:
+    """The other side: it is the adoption that brings it."""
+    seen = _keeper(adopts=False)
+    assert not seen["adopted"]
+    assert seen["killed"] == 0
+    os.kill(seen["orphan"], 9)
+    eventually(lambda: _is_dead(seen["orphan"]))
+
+
+def _is_dead(pid: int) -> bool:
+    """Gone, or a zombie that its new parent has not met yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

@@ -1,0 +1,68 @@
+"""A wrong setting stops every command with one sentence on stderr, and no traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def _manage(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        check=False,  # the exit code is what is asked
+        cwd=CHECKOUT,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def _is_one_sentence(ran: subprocess.CompletedProcess[str]) -> bool:
+    return ran.returncode not in (0, None) and "Traceback" not in ran.stderr and len(ran.stderr.splitlines()) == 1
+
+
+def test_right_settings_pass() -> None:
+    ran = _manage("check", WEIGHBRIDGE_HEAVY_PROCESSES="1", WEIGHBRIDGE_JOB_MODULES="tests.acceptance.job_types")
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        (
+            "WEIGHBRIDGE_HEAVY_PROCESSES",
+            "0",
+            "WEIGHBRIDGE_HEAVY_PROCESSES is '0', but must be a whole number from 1 to 256.",
+        ),
+        ("WEIGHBRIDGE_HEAVY_PROCESES", "2", "An environment variable is 'WEIGHBRIDGE_HEAVY_PROCESES'"),
+        ("WEIGHBRIDGE_LEASE_SECONDS", "soon", "WEIGHBRIDGE_LEASE_SECONDS is 'soon'"),
+        ("DATABASE_URL", "mysql://u:hidden@db/w", "DATABASE_URL is 'mysql://…'"),
+        ("WEIGHBRIDGE_JOB_MODULES", "nowhere.at_all", "WEIGHBRIDGE_JOB_MODULES is 'nowhere.at_all'"),
+        ("WEIGHBRIDGE_LOG_LEVEL", "loud", "WEIGHBRIDGE_LOG_LEVEL is 'loud', but must be one of DEBUG,"),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_in_one_sentence(variable: str, value: str, says: str) -> None:
+    ran = _manage("check", **{variable: value})
+    assert _is_one_sentence(ran), ran.stderr
+    assert ran.stderr.startswith(says)
+    assert "hidden" not in ran.stderr
+
+
+def test_a_job_type_that_cannot_work_stops_the_start_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "team_lite.py").write_text(
+        "from workers import job\n@job('team.lite', cost_class='lite')\ndef run(ctx): ...\n"
+    )
+    ran = _manage("check", WEIGHBRIDGE_JOB_MODULES="team_lite", PYTHONPATH=str(tmp_path))
+    assert _is_one_sentence(ran), ran.stderr
+    assert ran.stderr.strip() == "Job type 'team.lite' names cost class 'lite'; declared are light, heavy."
+
+
+def test_a_worker_of_an_undeclared_class_does_not_start() -> None:
+    ran = _manage("worker", "lite")
+    assert _is_one_sentence(ran), ran.stderr
+    assert "There is no class 'lite'; there are light, heavy, control." in ran.stderr
