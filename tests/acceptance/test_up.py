@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from stack.children import overlaid
 from stack.programs import ROOT
 from tests.acceptance import processes
@@ -20,6 +22,7 @@ READY_SECONDS = 120.0
 STOP_SECONDS = 40.0
 
 
+@pytest.mark.timeout(360)  # two whole starts and stops, on a machine that others may use
 def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(tmp_path: Path, diary: Diary) -> None:
     """First Ctrl-C, then, on the same data directory, TERM."""
     data_dir = tmp_path / "data"

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
-import pytest
 import redis
 
 from stack.local import Stack
@@ -41,11 +40,6 @@ def test_after_a_flush_every_waiting_job_runs_once_the_first_within_one_sweep(
     assert diary.longest_idle(PROCESSES, since=flushed_at) <= SWEEP_SECONDS + ALLOWANCE_SECONDS
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="The first publish of a web process on a refused connection sleeps 2 s inside kombu: "
-    "CELERY_BROKER_TRANSPORT_OPTIONS lacks max_retries 0.",
-)
 def test_while_the_broker_refuses_jobs_are_accepted_in_time_and_the_sweep_starts_them_later(
     stack: Stack, api: Api, diary: Diary
 ) -> None:
