@@ -89,6 +89,10 @@ async def _one_request(behave: Behaviour, counts: Counts, reader: Reader, writer
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return
+    for _ in range(2):  # one turn of the loop sees what the kernel has, one acts on it
+        await asyncio.sleep(0)
+    if reader.at_eof():
+        return  # the client went before its request was looked at; its place may be another's by now
     counts.heads.append(head)
     counts.now += 1
     counts.most = max(counts.most, counts.now)
@@ -106,10 +110,15 @@ def answer(body: bytes = ANSWER, status: str = "200 OK", kind: str = "applicatio
 
 
 def answering(after_seconds: float = 0.0, **parts: object) -> Behaviour:
-    """Answers after a time, which stands for its work."""
+    """Answers after a time, which stands for its work, and stops when its client goes meanwhile."""
 
     async def behave(head: bytes, reader: Reader, writer: Writer) -> None:
-        await asyncio.sleep(after_seconds)
+        try:
+            async with asyncio.timeout(after_seconds):
+                await hanging(head, reader, writer)
+                return
+        except TimeoutError:
+            pass
         writer.write(answer(**parts))  # type: ignore[arg-type]
 
     return behave

@@ -1,0 +1,191 @@
+"""A deadline, and work that is held to one: it ends in time, however it is ended, and leaves nothing."""
+
+import asyncio
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import eventually
+from workers import deadlines
+from workers.deadlines import Deadline, DeadlineExceeded, held_to, run_within
+
+
+class Stopped(BaseException):
+    """Stands for what ends a job."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_remains() -> Iterator[None]:
+    deadlines._known.clear()
+    before = children()
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "weighbridge-calls"]
+    assert children() == before
+
+
+def children() -> set[str]:
+    """The processes that any thread of this one started."""
+    found: set[str] = set()
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            found |= set(Path(f"/proc/self/task/{thread}/children").read_text().split())
+        except OSError:  # the thread has ended, and its children belong to another now
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("now", "remaining", "expired"), [(0, 5, False), (4.75, 0.25, False), (5, 0, True), (9, 0, True)]
+)
+def test_what_remains_is_never_negative(now, remaining, expired):
+    deadline = Deadline(5, clock=lambda: now)
+    assert (deadline.remaining(), deadline.expired) == (remaining, expired)
+
+
+def test_after_counts_from_now_on_the_clock_given():
+    assert Deadline.after(2, clock=lambda: 40).at == 42
+
+
+@pytest.mark.parametrize(("one", "other", "sooner"), [(1, 2, 1), (2, 1, 1), (3, 3, 3), (math.inf, 7, 7)])
+def test_the_sooner_of_two(one, other, sooner):
+    assert Deadline(one).sooner(Deadline(other)) == Deadline(sooner)
+
+
+def test_no_deadline_never_expires():
+    assert Deadline(math.inf).remaining() == math.inf
+    assert run_within(Deadline(math.inf), lambda: asyncio.sleep(0, "done")) == "done"
+
+
+def test_a_deadline_at_nan_is_refused():
+    with pytest.raises(ValueError, match="nan"):
+        Deadline.after(math.nan)
+
+
+def test_work_returns_its_value_and_raises_its_error():
+    async def fails():
+        raise KeyError("price")
+
+    assert run_within(Deadline.after(5), lambda: asyncio.sleep(0, 42)) == 42
+    with pytest.raises(KeyError, match="price"):
+        run_within(Deadline.after(5), fails)
+
+
+def test_work_runs_beside_a_loop_that_is_running():
+    async def handler():
+        return run_within(Deadline.after(5), lambda: asyncio.sleep(0, 42))
+
+    assert asyncio.run(handler()) == 42
+
+
+def test_work_that_passes_its_deadline_is_cancelled():
+    with pytest.raises(DeadlineExceeded, match="did not end"):
+        run_within(Deadline.after(0.01), lambda: asyncio.sleep(60))
+
+
+def test_work_that_takes_a_cancel_for_another_is_cancelled_again():
+    cancels = []
+
+    async def swallows():
+        for _ in range(3):
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                cancels.append(True)
+
+    with pytest.raises(DeadlineExceeded, match="no answer"):
+        run_within(Deadline.after(30), lambda: held_to(Deadline.after(0.01), swallows(), "no answer"))
+    assert cancels == [True] * 3
+
+
+def test_work_that_never_gives_way_holds_its_caller_only_so_long(monkeypatch):
+    monkeypatch.setattr(deadlines, "END_SECONDS", 0.2)
+    going_on = threading.Event()
+
+    async def blocks():
+        going_on.wait(30)
+
+    with pytest.raises(DeadlineExceeded, match="did not end"):
+        run_within(Deadline.after(0.01), blocks)
+    going_on.set()
+    eventually(lambda: "weighbridge-calls" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_what_check_raises_ends_the_work_in_order():
+    closed, checks = [], []
+
+    async def works():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            closed.append(True)
+
+    def check():
+        checks.append(True)
+        if len(checks) == 3:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_within(Deadline.after(60), works, check)
+    assert closed == [True]
+
+
+def test_nothing_begins_when_check_raises_first():
+    def check():
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        run_within(Deadline.after(60), lambda: pytest.fail("it began"), check)
+
+
+def resolve(host: str, seconds: float = 30.0) -> Any:
+    async def look_up() -> Any:
+        async with asyncio.timeout(seconds):
+            return await asyncio.get_running_loop().getaddrinfo(host, 80, type=socket.SOCK_STREAM)
+
+    return run_within(Deadline.after(seconds), look_up)
+
+
+def test_a_name_is_resolved_as_the_machine_resolves_it():
+    assert resolve("localhost") == socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+
+
+def test_a_name_that_does_not_exist_is_an_error_with_its_reason():
+    with pytest.raises(socket.gaierror, match=r"\w+ \w+"):
+        resolve("no-such-name.invalid")
+
+
+def test_a_resolver_that_hangs_is_ended_at_the_deadline(monkeypatch):
+    """Its process is seen to have run: otherwise nothing would have been ended."""
+    monkeypatch.setattr(deadlines, "RESOLVER", "import time; time.sleep(600)")
+    seen, before = [], children()
+    watch = threading.Thread(target=lambda: seen.append(eventually(lambda: children() - before, 5, 0.01)))
+    watch.start()
+    started_at = time.monotonic()
+    with pytest.raises(TimeoutError):
+        resolve("localhost", 1.0)
+    assert time.monotonic() - started_at < 3
+    watch.join()
+    assert seen
+
+
+def test_a_resolver_that_dies_is_an_error(monkeypatch):
+    monkeypatch.setattr(deadlines, "RESOLVER", "raise SystemExit(3)")
+    with pytest.raises(socket.gaierror, match="without an answer"):
+        resolve("localhost")
+
+
+def test_addresses_are_used_again_for_a_while(monkeypatch):
+    found = resolve("localhost")
+    monkeypatch.setattr(deadlines, "RESOLVER", "raise SystemExit(3)")
+    assert resolve("localhost") == found
+    monkeypatch.setattr(deadlines, "NAMES_SECONDS", 0.0)
+    with pytest.raises(socket.gaierror):
+        resolve("localhost")

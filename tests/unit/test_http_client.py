@@ -1,0 +1,476 @@
+"""ctx.http against services of this machine: bounded in every step, repeating only what is safe, leaving nothing."""
+
+import asyncio
+import gzip
+import logging
+import math
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import slow_services
+from tests.acceptance.slow_services import (
+    Services,
+    answer,
+    answering,
+    connections_to,
+    dripping,
+    hanging,
+    in_turn,
+    resetting,
+)
+from tests.waiting import eventually
+from workers import deadlines
+from workers.bulkheads import Bulkhead
+from workers.deadlines import Deadline, DeadlineExceeded
+from workers.fanout import fan_out
+from workers.http import BadAnswer, BodyTooLarge, Call, ConnectionLost, Http, ServiceUnavailable, Unreachable, WrongCall
+
+# A certificate that signed itself, for localhost and 127.0.0.1, and its key. For these tests only.
+KEY = """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg7uTzuFLUAWGGl6Ts
+On2Pl50EVKgJ/+CP8zBlAmNQ2VKhRANCAAQn09O7jEay0jl3t4FcZic3CXEk/GF5
+CPAHrwZMXCPQX6R98gVi/xfF3pwz4uSGoJGT4uiMxOUgF71SrBEWPjIb
+-----END PRIVATE KEY-----
+"""
+CERTIFICATE = """-----BEGIN CERTIFICATE-----
+MIIBmjCCAUGgAwIBAgIUce28uwAT/rpSJ3k8nR0aiEsiCoQwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEzMDA4MjYwNFoYDzIxMjYxMTA2
+MDgyNjA0WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQn09O7jEay0jl3t4FcZic3CXEk/GF5CPAHrwZMXCPQX6R98gVi/xfF
+3pwz4uSGoJGT4uiMxOUgF71SrBEWPjIbo28wbTAdBgNVHQ4EFgQUqLqxxANkaQcz
+uq6aDfNBibmUkXkwHwYDVR0jBBgwFoAUqLqxxANkaQczuq6aDfNBibmUkXkwDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDRwAwRAIgKa7ermuRs3BEu387/YS/oaDTqxnhHu13jcC0I++70v4CIDL9
+UNdsKraEAcbitoHSHPDDBE840DC2jJ/0+SAs3xMh
+-----END CERTIFICATE-----
+"""
+
+
+class Stopped(BaseException):
+    """Stands for JobTimeout and JobCancelled."""
+
+
+@pytest.fixture(scope="module")
+def services() -> Iterator[Services]:
+    with Services() as running:
+        yield running
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    """What the client would have slept between tries."""
+    return []
+
+
+@pytest.fixture
+def client(pauses: list[float]) -> Http:
+    return make_client(pauses)
+
+
+def make_client(pauses: list[float], seconds: float = 30.0, **options: object) -> Http:
+    async def note(pause: float) -> None:
+        pauses.append(pause)
+
+    options = {"job_retries": False, "jitter": lambda: 0.5, "sleep": note} | options
+    return Http(Deadline.after(seconds), "0193-job", **options)  # type: ignore[arg-type]
+
+
+def sent(counts: slow_services.Counts) -> dict[str, str]:
+    """The headers of the last request."""
+    lines = counts.heads[-1].decode().split("\r\n")[1:]
+    return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
+
+
+def test_an_answer_comes_whole(services, client):
+    url, counts = services.add(answering(headers="X-Kind: a\r\nX-Kind: b\r\n"))
+    response = client.get(f"{url}/latest", params={"currency": "EUR"}, headers={"X-Own": "1"})
+    assert (response.status_code, response.json(), response.http_version) == (200, {"answer": 42}, "HTTP/1.1")
+    assert response.headers.get_list("X-Kind") == ["a", "b"]
+    assert response.elapsed > timedelta(0)
+    assert counts.heads[0].startswith(b"GET /latest?currency=EUR HTTP/1.1\r\n")
+    assert sent(counts)["x-own"] == "1"
+
+
+def test_a_compressed_body_is_given_decoded_and_described_so(services, client):
+    url, _ = services.add(answering(body=gzip.compress(b"x" * 5000), headers="Content-Encoding: gzip\r\n"))
+    response = client.get(url)
+    assert response.content == b"x" * 5000
+    assert "content-encoding" not in response.headers
+    assert response.headers["content-length"] == "5000"
+
+
+def test_a_body_is_sent(services, client):
+    async def echoing(head, reader, writer):
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        writer.write(answer(await reader.readexactly(length)))
+
+    url, _ = services.add(echoing)
+    assert client.post(url, json={"n": 1}).json() == {"n": 1}
+    assert client.request("PUT", url, content="[2]").json() == [2]
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "500 Internal Server Error", "429 Slow Down", "302 Found"])
+def test_any_other_status_is_an_answer_and_is_not_repeated(services, client, status):
+    url, counts = services.add(answering(status=status, headers="Location: http://127.0.0.1:1/\r\n"))
+    assert client.get(url).status_code == int(status[:3])
+    assert counts.requests == 1
+
+
+def test_the_job_and_its_remaining_milliseconds_go_along_and_cannot_be_replaced(services):
+    url, counts = services.add(answering())
+    client = Http(Deadline(10.0, clock=lambda: 8.7654), "0193-job", job_retries=False)
+    client.get(url, headers={"x-deadline-ms": "99", "X-WEIGHBRIDGE-JOB": "other"})
+    assert (sent(counts)["x-weighbridge-job"], sent(counts)["x-deadline-ms"]) == ("0193-job", "1234")
+
+
+def test_a_call_sends_its_own_timeout_when_that_is_sooner(services, client):
+    url, counts = services.add(answering())
+    client.get(url, timeout=5)
+    assert 0 <= int(sent(counts)["x-deadline-ms"]) <= 5000
+
+
+def test_without_a_deadline_none_is_sent(services, pauses):
+    url, counts = services.add(answering())
+    assert make_client(pauses, math.inf).get(url).status_code == 200
+    assert "x-deadline-ms" not in sent(counts)
+
+
+def test_a_proxy_of_the_environment_is_not_used(services, client, monkeypatch):
+    url, counts = services.add(answering())
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert client.get(url).status_code == 200
+    assert counts.requests == 1
+
+
+def test_urls_with_their_queries_are_not_logged(services, client, caplog):
+    url, _ = services.add(answering())
+    with caplog.at_level(logging.INFO):
+        client.get(f"{url}/?token=secret")
+    assert "secret" not in caplog.text
+
+
+# ── Bounds ───────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def full_backlog() -> Iterator[str]:
+    """An address whose connections are neither accepted nor refused."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        waiting = [socket.socket() for _ in range(16)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        for one in waiting:
+            one.close()
+
+
+def test_every_step_ends_at_the_deadline_and_leaves_nothing(services, full_backlog, tmp_path, monkeypatch):
+    """All at once, each stuck in another step: they end together, a second after they began."""
+    monkeypatch.setattr(deadlines, "RESOLVER", "import time; time.sleep(600)")
+    never_answers, _ = services.add(hanging)
+    drips, _ = services.add(dripping)
+    unavailable, _ = services.add(answering(status="503 Busy"))
+    calls = {
+        "connect": Call(full_backlog),
+        "tls": Call(never_answers.replace("http:", "https:")),
+        "write": Call(never_answers.replace("http:", "https:"), method="POST", content=b"x" * 10_000_000),
+        "read": Call(never_answers),
+        "body": Call(drips),
+        "name": Call("http://stuck.invalid/"),
+        "place": Call(never_answers, bulkhead=Bulkhead(tmp_path, "full", 1)),
+        "pause": Call(unavailable),
+    }
+    client = Http(Deadline.after(60), "job", job_retries=False, jitter=lambda: 0.0, sleep=lambda _: asyncio.sleep(60))
+    with Bulkhead(tmp_path, "full", 1).hold(Deadline.after(1)):
+        started_at = time.monotonic()
+        outcomes = fan_out(calls, 1.0, http=client)
+        elapsed = time.monotonic() - started_at
+    assert {name: outcome.error for name, outcome in outcomes.items()} == dict.fromkeys(calls, "deadline_exceeded")
+    assert 1.0 <= elapsed < 2.0
+    assert connections_to(never_answers, drips, unavailable) == 0
+    assert not [thread for thread in threading.enumerate() if thread.name == "weighbridge-calls"]
+
+
+def test_a_body_that_drips_is_ended_and_its_service_sees_it(services, client):
+    url, counts = services.add(dripping)
+    with pytest.raises(DeadlineExceeded, match=r"http://127.0.0.1:\d+ gave no whole answer within 0.300 s\."):
+        client.get(f"{url}/path?secret", timeout=0.3)
+    assert connections_to(url) == 0
+    eventually(lambda: counts.open_connections == 0)
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0])
+def test_without_time_left_nothing_is_sent(services, client, timeout):
+    url, counts = services.add(answering())
+    with pytest.raises(DeadlineExceeded, match="No time is left"):
+        client.get(url, timeout=timeout)
+    assert counts.connections == 0
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1000, True), (1001, False)])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_body_is_read_up_to_its_cap(services, client, size, fits, packed):
+    body, headers = (gzip.compress(b"x" * size), "Content-Encoding: gzip\r\n") if packed else (b"x" * size, "")
+    url, _ = services.add(answering(body=body, headers=headers))
+    if fits:
+        assert len(client.get(url, max_body_bytes=1000).content) == size
+    else:
+        with pytest.raises(BodyTooLarge, match="larger than 1000 bytes"):
+            client.get(url, max_body_bytes=1000)
+    assert connections_to(url) == 0
+
+
+# ── Tries ────────────────────────────────────────────────────────────────────────────────────────────
+UNAVAILABLE = answering(status="503 Busy")
+
+
+@pytest.mark.parametrize("first", [resetting, *(answering(status=f"{status} Busy") for status in (502, 503, 504))])
+def test_what_may_pass_is_tried_again(services, client, pauses, first):
+    url, counts = services.add(in_turn(first, first, answering()))
+    assert client.get(url).json() == {"answer": 42}
+    assert counts.requests == 3
+    assert pauses == [0.05, 0.1]  # half, as the jitter says, of 0.1 and 0.2
+
+
+def test_three_tries_are_all(services, client):
+    url, counts = services.add(UNAVAILABLE)
+    with pytest.raises(ServiceUnavailable, match="answered 503") as refused:
+        client.get(url)
+    assert (counts.requests, refused.value.response.status_code, refused.value.retryable) == (3, 503, True)
+
+
+@pytest.mark.parametrize("first", [UNAVAILABLE, resetting])
+@pytest.mark.parametrize(("method", "headers", "requests"), [
+    ("GET", {}, 3), ("PUT", {}, 3), ("DELETE", {}, 3), ("HEAD", {}, 3),
+    ("POST", {}, 1), ("PATCH", {}, 1), ("POST", {"idempotency-key": "k"}, 3),
+])  # fmt: skip
+def test_only_what_is_safe_to_repeat_is_repeated(services, client, first, method, headers, requests):
+    url, counts = services.add(first)
+    with pytest.raises((ServiceUnavailable, ConnectionLost)):
+        client.request(method, url, headers=headers)
+    assert counts.requests == requests
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_refused_connection_is_tried_again_for_any_method_because_nothing_was_sent(client, pauses, method):
+    with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1 could not be reached: .+\."):
+        client.request(method, "http://127.0.0.1:1/path?secret")
+    assert len(pauses) == 2
+
+
+def test_nothing_is_repeated_when_the_job_itself_is(services, pauses):
+    url, counts = services.add(UNAVAILABLE)
+    with pytest.raises(ServiceUnavailable):
+        make_client(pauses, job_retries=True).get(url)
+    with pytest.raises(Unreachable):
+        make_client(pauses, job_retries=True).get("http://127.0.0.1:1")
+    assert (counts.requests, pauses) == (1, [])
+
+
+def test_an_answer_that_breaks_off_is_not_repeated(services, client):
+    async def breaking_off(head, reader, writer):
+        writer.write(answer()[:-3])
+
+    url, counts = services.add(breaking_off)
+    with pytest.raises(ConnectionLost) as lost:
+        client.get(url)
+    assert (counts.requests, lost.value.answered) == (1, True)
+
+
+def at(seconds: float) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(("retry_after", "pause"), [
+    ("7", 7.05), ("0", 0.05), ("-1", 0.05), ("soon", 0.05), ("1.5", 0.05), ("9" * 12, 0.05), (at(-100), 0.05), ("", 0.05),
+])  # fmt: skip
+def test_a_pause_is_at_least_what_the_service_asks(services, client, pauses, retry_after, pause):
+    url, _ = services.add(in_turn(answering(status="503 Busy", headers=f"Retry-After: {retry_after}\r\n"), answering()))
+    client.get(url)
+    assert pauses == [pause]
+
+
+def test_a_pause_until_an_instant(services, client, pauses):
+    headers = f"Retry-After: {at(10)}\r\n"
+    url, _ = services.add(in_turn(answering(status="503 Busy", headers=headers), answering()))
+    client.get(url)
+    assert 0 < pauses[0] <= 10.05
+
+
+@pytest.mark.parametrize(("retry_after", "requests"), [("20", 2), ("40", 1)])
+def test_a_pause_that_does_not_fit_is_not_begun(services, client, pauses, retry_after, requests):
+    busy = answering(status="503 Busy", headers=f"Retry-After: {retry_after}\r\n")
+    url, counts = services.add(in_turn(busy, answering()))
+    try:
+        client.get(url)
+    except ServiceUnavailable as refused:
+        assert refused.retry_after_seconds == 40  # for the author to act on
+    assert counts.requests == requests
+
+
+def test_pauses_have_full_jitter_and_a_longest():
+    def pause(jitter: float, tries: int) -> float | None:
+        client = make_client([], jitter=lambda: jitter)
+        client._most_tries = 100
+        return client._pause(Call("http://a"), Unreachable("x"), tries, Deadline.after(60))
+
+    assert [pause(0.0, 1), pause(1.0, 1), pause(1.0, 2), pause(1.0, 3), pause(1.0, 50)] == [0.0, 0.1, 0.2, 0.4, 2.0]
+
+
+def test_a_pause_ends_when_the_job_is_cancelled(services):
+    url, _ = services.add(answering(status="503 Busy", headers="Retry-After: 25\r\n"))
+    asleep = threading.Event()
+
+    async def sleep(seconds: float) -> None:
+        asleep.set()
+        await asyncio.sleep(seconds)
+
+    def check() -> None:
+        if asleep.is_set():
+            raise Stopped
+
+    started_at = time.monotonic()
+    with pytest.raises(Stopped):
+        Http(Deadline.after(60), "job", job_retries=False, check=check, sleep=sleep).get(url)
+    assert time.monotonic() - started_at < 10
+
+
+def test_a_place_is_not_held_during_a_pause(services, tmp_path):
+    bulkhead = Bulkhead(tmp_path, "prices", 1)
+    taken = []
+
+    async def sleep(seconds: float) -> None:
+        async with bulkhead.place(Deadline.after(0.5)):
+            taken.append(True)
+
+    url, _ = services.add(in_turn(UNAVAILABLE, answering()))
+    Http(Deadline.after(30), "job", job_retries=False, sleep=sleep).get(url, bulkhead=bulkhead)
+    assert taken == [True]
+
+
+# ── Wrong answers, wrong calls ───────────────────────────────────────────────────────────────────────
+def test_a_body_that_is_not_encoded_as_it_says_is_a_bad_answer(services, client):
+    url, counts = services.add(answering(headers="Content-Encoding: gzip\r\n"))
+    with pytest.raises(BadAnswer, match="not encoded"):
+        client.get(url)
+    assert counts.requests == 1
+
+
+@pytest.mark.parametrize("url", ["", "prices.example", "ftp://prices.example", "http://", "//host/x", "http://a\r\nb/"])
+def test_a_url_that_cannot_be_called_is_refused(client, url):
+    with pytest.raises(WrongCall, match="URL"):
+        client.get(url)
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "ü\n", "a\0"])
+def test_a_header_that_would_break_out_is_refused_without_being_shown(services, client, value):
+    url, counts = services.add(answering())
+    with pytest.raises(WrongCall) as refused:
+        client.get(url, headers={"X-Token": value})
+    assert value not in str(refused.value)
+    assert counts.requests == 0
+
+
+def test_a_password_in_a_url_is_not_in_sentences(client):
+    with pytest.raises(Unreachable) as refused:
+        client.get("http://me:secret@127.0.0.1:1/")
+    assert "secret" not in str(refused.value)
+
+
+# ── TLS ──────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def encrypted(services: Services, tmp_path: Path) -> str:
+    pem = tmp_path / "server.pem"
+    pem.write_text(KEY + CERTIFICATE)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    url, _ = services.add(answering(), ssl=context)
+    return url
+
+
+def test_a_certificate_nobody_vouches_for_is_refused_once(encrypted, client, pauses):
+    with pytest.raises(Unreachable, match="certificate verify failed"):
+        client.get(encrypted)
+    assert pauses == []
+
+
+def test_a_certificate_of_a_trusted_authority_is_taken_and_its_name_checked(encrypted, pauses):
+    trusting = make_client(pauses, tls=lambda: ssl.create_default_context(cadata=CERTIFICATE))
+    assert trusting.get(encrypted).json() == {"answer": 42}
+    with pytest.raises(Unreachable, match="certificate verify failed"):
+        trusting.get(encrypted.replace("127.0.0.1", "vm"))
+
+
+# ── Signals ──────────────────────────────────────────────────────────────────────────────────────────
+class Alarm:
+    """Raises Stopped in the main thread, wherever that is, after a time, and again for so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.raised = times, 0
+
+    def __call__(self, *_: object) -> None:
+        if self.raised < self.times:
+            self.raised += 1
+            raise Stopped
+
+    def check(self) -> None:
+        """As ctx.check() will: Python drops what is raised while it runs a finalizer or a weak reference's callback."""
+        if self.raised:
+            raise Stopped
+
+    def __enter__(self) -> "Alarm":
+        self._before = signal.signal(signal.SIGALRM, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+
+@pytest.mark.timeout(180, method="thread")  # the other method uses the alarm
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_exception_from_a_signal_handler_ends_the_calls_and_leaves_nothing(services, tmp_path, times):
+    """At 60 instants of a fan-out, each later by 0.5 ms, some while it starts, some while it cleans up after the first."""
+    quick, _ = services.add(answering())
+    never_answers, counts = services.add(hanging)
+    bulkhead = Bulkhead(tmp_path, "slow", 1)
+    calls = {
+        "quick": Call(quick),
+        "slow": Call(never_answers, bulkhead=bulkhead),
+        "waits": Call(quick, bulkhead=bulkhead),
+    }
+    for step in range(60):
+        with Alarm(times) as alarm:
+            client = Http(Deadline.after(120), "job", job_retries=False, check=alarm.check)
+            interrupted_within(alarm, 0.0005 * (step + 1), partial(fan_out, calls, 30.0, http=client))
+        assert alarm.raised == times
+        assert [thread.name for thread in threading.enumerate() if thread.name == "weighbridge-calls"] == []
+        assert connections_to(quick, never_answers) == 0
+        with bulkhead.hold(Deadline.after(0.5)):
+            pass
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+    assert counts.connections > 5, "hardly any fan-out got as far as a connection"
+
+
+def interrupted_within(alarm: Alarm, seconds: float, work: Callable[[], object]) -> None:
+    """The first exception ends the work; a second may come on its heels, or after it."""
+    with pytest.raises(Stopped):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds, 0.001)
+            work()
+        except Stopped:
+            eventually(lambda: alarm.raised == alarm.times, every_seconds=0.001)
+            raise

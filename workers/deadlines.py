@@ -1,0 +1,278 @@
+"""Deadlines, and asynchronous work that is held to one, with nothing left over. No Django.
+
+`run_within` gives a coroutine an event loop in a thread of its own, because a limit or a cancel of the job is an
+exception that a signal handler raises in the main thread, wherever that thread is. Raised inside asyncio it would be
+lost: `Handle._run` reports every BaseException that a callback raises, KeyboardInterrupt and SystemExit apart, to the
+loop's log and goes on. So the main thread only waits, and what is raised there ends the loop in order.
+
+Names are looked up in a process of its own (20 ms), because a thread inside getaddrinfo cannot be ended.
+"""
+
+import asyncio
+import contextvars
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.05  # between two calls of `check`: a cancel is felt at once, and a long wait costs no CPU
+# Work ends itself at its deadline; this much later the loop cancels work that did not, and its results are lost. That is
+# far more than a starved machine needs, and far less than a job's grace.
+FENCE_SECONDS = 1.0
+# How long the caller waits for a loop that was told to end. Closing sockets takes milliseconds.
+END_SECONDS = 1.0
+NAMES_SECONDS, MOST_NAMES = 5.0, 256  # how long addresses are used again, and how many are kept
+
+# Reads five arguments, writes the addresses or the error as JSON.
+RESOLVER = """
+import json, socket, sys
+host, port, *numbers = sys.argv[1:]
+try:
+    print(json.dumps([None, socket.getaddrinfo(host, port, *map(int, numbers))]))
+except socket.gaierror as error:
+    print(json.dumps([error.args, []]))
+"""
+
+
+class DeadlineExceeded(Exception):
+    """The time was up first. What it was up for is in the sentence."""
+
+    code = "deadline_exceeded"
+    retryable = False  # by the job: whatever remains of its time is too little
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """An instant of a monotonic clock, by default this machine's; `math.inf` is no deadline at all."""
+
+    at: float
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.at):
+            raise ValueError("A deadline is nan, but must be an instant.")
+
+    @classmethod
+    def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> "Deadline":
+        """`seconds` from now; a negative number is a deadline that has passed."""
+        return cls(clock() + seconds, clock)
+
+    def remaining(self) -> float:
+        """Seconds; never negative."""
+        return max(0.0, self.at - self.clock())
+
+    @property
+    def expired(self) -> bool:
+        return self.remaining() == 0
+
+    def sooner(self, other: "Deadline") -> "Deadline":
+        """The earlier of two deadlines of one clock."""
+        return other if other.at < self.at else self
+
+
+def run_within(
+    deadline: Deadline,
+    work: Callable[[], Coroutine[Any, Any, T]],
+    check: Callable[[], None] = lambda: None,
+) -> T:
+    """What the coroutine `work()` returns or raises. Works in any thread, also beside a running loop.
+
+    `work` runs in another thread and is to end by itself at the deadline; it is cancelled FENCE_SECONDS after it.
+    `check` is called here every LOOK_SECONDS. What it raises, and what a signal handler raises, cancels the work
+    and is raised again once the loop, its tasks and its thread have ended, or after END_SECONDS if they do not.
+    """
+    check()
+    room = _Room(deadline, work)
+    # Looks, not instants, here and in held_to: after a machine stood still, work gets its time to end all the same.
+    looks_left = round((FENCE_SECONDS + END_SECONDS) / LOOK_SECONDS)
+    try:
+        _uninterrupted(room.thread.start)
+        while not room.ended and looks_left:
+            room.wait(LOOK_SECONDS)
+            check()
+            looks_left -= deadline.expired
+    finally:
+        # A second signal must not cut this short. No call comes before the inner try, so none can be raised there.
+        again: BaseException | None = None
+        while True:
+            try:
+                room.end()
+                break
+            except BaseException as error:
+                again = error
+        if again is not None:
+            raise again
+    return room.outcome()
+
+
+async def held_to(deadline: Deadline, work: Coroutine[Any, Any, T], sentence: str, grace_seconds: float = 0.0) -> T:
+    """What `work` returns or raises by the deadline, or in the grace after it; else it is cancelled.
+
+    Raises DeadlineExceeded(sentence) then, once it has ended.
+    """
+    task = asyncio.create_task(work)
+    try:
+        for seconds in (deadline.remaining(), grace_seconds):
+            await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise DeadlineExceeded(sentence)
+    finally:
+        while not task.done():
+            # More than once, if need be: a cancel that comes as anyio ends a scope of its own is taken for that one.
+            task.cancel()
+            await asyncio.wait({task}, timeout=LOOK_SECONDS)
+        if not task.cancelled():
+            task.exception()  # seen, or the loop would log it as forgotten
+
+
+_STUCK = "Outgoing calls did not end at their deadline."
+
+
+class _Room(Generic[T]):
+    """One coroutine, its event loop and its thread."""
+
+    def __init__(self, deadline: Deadline, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._deadline = deadline
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._stopped = False
+        self._given_up_at = math.inf
+        self.ended = False
+        # A bare lock, because threading.Event and Thread.join do not survive an exception from a signal handler:
+        # the one can keep its inner lock, the other takes the thread for ended (CPython 3.11).
+        self._latch = threading.Lock()
+        self._latch.acquire()
+        self._values: list[T] = []
+        self._error: BaseException | None = None
+        # The context goes along, so that log lines carry the job. A daemon never holds up the end of the process.
+        run = contextvars.copy_context().run
+        self.thread = threading.Thread(target=run, args=(self._live,), name="weighbridge-calls", daemon=True)
+
+    def _live(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_Loop) as runner:
+                self._values.append(runner.run(self._fenced()))
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.ended = True
+            self._latch.release()
+
+    async def _fenced(self) -> T:
+        self._task = asyncio.current_task()
+        if self._stopped:  # before there was a task to cancel
+            raise asyncio.CancelledError
+        return await held_to(self._deadline, self._work(), _STUCK, FENCE_SECONDS)
+
+    def wait(self, seconds: float) -> None:
+        """Until it has ended, at most so long."""
+        if not self.ended and self._latch.acquire(timeout=seconds):
+            self._latch.release()
+
+    def _stop(self) -> None:
+        """Cancel the work, in this or in its next step. Harmless when it has ended."""
+        self._stopped = True
+        if self._task is not None:
+            try:
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+            except RuntimeError:  # it ended meanwhile, and its loop is closed
+                pass
+
+    def end(self) -> None:
+        """Stop the work if it goes on, and wait until nothing of it is left, for END_SECONDS from the first call on."""
+        if self.thread.ident is None:
+            return
+        self._given_up_at = min(self._given_up_at, time.monotonic() + END_SECONDS)
+        if not self.ended:
+            self._stop()
+            self.wait(max(0.0, self._given_up_at - time.monotonic()))
+        if self.ended:
+            _uninterrupted(lambda: self.thread.join(END_SECONDS))  # it is past its last statement
+
+    def outcome(self) -> T:
+        if isinstance(self._error, asyncio.CancelledError) or not (self._error or self._values):
+            raise DeadlineExceeded(_STUCK)
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+
+def _uninterrupted(action: Callable[[], None]) -> None:
+    """Do something short that no signal handler may cut in two; threads begun here never get signals at all."""
+    # Asked for first: blocking may itself raise what was pending, and must be undone then too.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        action()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_known: dict[tuple[str, ...], tuple[float, list[Any]]] = {}
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop without helper threads: whatever waits in it can be cancelled."""
+
+    async def getaddrinfo(self, host: Any, port: Any, **numbers: int) -> Any:
+        """As socket.getaddrinfo; the addresses found are used again for NAMES_SECONDS."""
+        chosen = [str(int(numbers.get(name, 0))) for name in ("family", "type", "proto", "flags")]
+        question = (host.decode() if isinstance(host, bytes) else str(host), str(port), *chosen)
+        asked_at, found = _known.get(question, (-math.inf, []))
+        if time.monotonic() - asked_at > NAMES_SECONDS:
+            found = await self._ask(question)
+            if len(_known) >= MOST_NAMES:
+                _known.clear()
+            _known[question] = time.monotonic(), found
+        return found
+
+    async def _ask(self, question: tuple[str, ...]) -> list[Any]:
+        command = [sys.executable, "-I", "-S", "-c", RESOLVER, *question]
+        nowhere = subprocess.DEVNULL
+        with subprocess.Popen(command, stdin=nowhere, stdout=subprocess.PIPE, stderr=nowhere) as process:
+            assert process.stdout is not None
+            try:
+                answer = await self._read_all(process.stdout.fileno())
+            finally:
+                process.kill()  # or leaving the block would wait for it
+        return _addresses(answer)
+
+    async def _read_all(self, pipe: int) -> bytes:
+        answer = b""
+        while True:
+            readable = self.create_future()
+            self.add_reader(pipe, _told, readable)
+            try:
+                await readable
+            finally:
+                self.remove_reader(pipe)
+            part = os.read(pipe, 65_536)
+            if not part:
+                return answer
+            answer += part
+
+
+def _told(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+def _addresses(answer: bytes) -> list[Any]:
+    try:
+        error, found = json.loads(answer)
+    except ValueError:
+        raise socket.gaierror(socket.EAI_SYSTEM, "the resolver process ended without an answer") from None
+    if error is not None:
+        raise socket.gaierror(*error)
+    return [(socket.AddressFamily(f), socket.SocketKind(t), p, name, tuple(at)) for f, t, p, name, at in found]
