@@ -1,11 +1,11 @@
 """The door: decide about a job and accept it, in one database round trip (P1–P3, P7).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
-`admit_v1`; any number of web processes may call it at once and never admit one job too many.
+`admit_v2`; any number of web processes may call it at once and never admit one job too many.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.db import connection
@@ -31,7 +31,10 @@ class Submission:
     timeout_seconds: float
     max_wait_seconds: float
     labels: dict[str, str]
+    deadline_in_seconds: float | None = None  # of this and deadline_at, the earlier counts
+    deadline_at: datetime | None = None
     max_attempts: int = 1
+    max_deliveries: int = 3
     request_id: str = ""
 
 
@@ -44,7 +47,7 @@ class Admitted:
 class Rejected:
     """Why not now, and after how many seconds to come back."""
 
-    reason: Literal["queue_full", "type_unavailable", "unavailable"]
+    reason: Literal["queue_full", "type_unavailable", "unavailable", "deadline_infeasible"]
     retry_after_seconds: int
     cost_class: CostClass
     room: Room | None = None  # None: the class could not even be looked at
@@ -52,9 +55,9 @@ class Rejected:
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
-SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by
-FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s,
-              %(max_attempts)s, %(max_wait)s, %(max_waiting)s, %(beat)s, %(request_id)s)
+SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by, deadline_at
+FROM admit_v2(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
+              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(request_id)s)
 """
 
 
@@ -74,7 +77,7 @@ def submit(submission: Submission) -> Admitted | Rejected:
     return Admitted(_as_row(submission, room, *born))
 
 
-def _ask(submission: Submission) -> tuple[Any, Room, tuple[Any, Any, Any]]:
+def _ask(submission: Submission) -> tuple[Any, Room, tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, _arguments(submission))
         verdict, waiting, running, slots, *born = cursor.fetchone()
@@ -90,11 +93,18 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "labels": Jsonb(submission.labels),
         "timeout": submission.timeout_seconds,
         "max_attempts": submission.max_attempts,
+        "max_deliveries": submission.max_deliveries,
         "max_wait": timedelta(seconds=submission.max_wait_seconds),
+        "deadline_in": _interval(submission.deadline_in_seconds),
+        "deadline_at": submission.deadline_at,
         "max_waiting": submission.cost_class.max_waiting,
         "beat": queries.beat(),
         "request_id": submission.request_id,
     }
+
+
+def _interval(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
 
 
 def _rejected(reason: Any, room: Room, cost_class: CostClass) -> Rejected:
@@ -109,7 +119,7 @@ def _counted(rejected: Rejected) -> Rejected:
     return rejected
 
 
-def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, start_by: Any) -> Job:
+def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, start_by: Any, deadline_at: Any) -> Job:
     """The row as the database has it now, without reading it back."""
     return Job(
         id=job_id,
@@ -123,13 +133,18 @@ def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, s
         accepted_at=accepted_at,
         available_at=accepted_at,
         start_by=start_by,
+        deadline_at=deadline_at,
         timeout_seconds=submission.timeout_seconds,
         max_attempts=submission.max_attempts,
+        max_deliveries=submission.max_deliveries,
         attempt=0,
         failures=0,
+        lost=0,
         progress_note="",
         result_expired=False,
         error_code="",
         error_message="",
+        error_retryable=False,
+        stopped_by="",
         request_id=submission.request_id,
     )

@@ -60,6 +60,7 @@ RANGES: dict[str, Range] = {
     "params_bytes": Whole(1024, 16 * 1024 * 1024),
     "result_bytes": Whole(1024, 64 * 1024 * 1024),
     "nice": Whole(0, 19),
+    "stop_grace_seconds": Seconds(0.1, _DAY),
 }
 
 
@@ -77,6 +78,7 @@ class CostClass:
     params_bytes: int = 65_536  # larger input goes by reference
     result_bytes: int = 1_048_576
     nice: int = 10  # alone it halves a web request's p50 under load (P22)
+    stop_grace_seconds: float | None = None  # None: as for all classes
 
 
 @cache
@@ -88,6 +90,12 @@ def declared() -> dict[str, CostClass]:
 
 def get(name: str) -> CostClass:
     return declared()[name]
+
+
+def stop_grace_seconds(name: str) -> float:
+    """How long running jobs of the class, or sweeps, may go on once their worker is told to stop."""
+    own = declared()[name].stop_grace_seconds if name in declared() else None
+    return float(settings.WEIGHBRIDGE_STOP_GRACE_SECONDS if own is None else own)
 
 
 def _build(name: str, numbers: Mapping[str, Any], environ: Mapping[str, str]) -> CostClass:
@@ -125,12 +133,11 @@ def variable(name: str, field: str) -> str:
 
 
 def _consistent(cost_class: CostClass) -> CostClass:
-    if cost_class.timeout_seconds > cost_class.ceiling_seconds:
-        raise WrongSetting(
-            variable(cost_class.name, "timeout_seconds"),
-            cost_class.timeout_seconds,
-            f"at most the class's ceiling_seconds, {cost_class.ceiling_seconds:g}",
-        )
+    for field in ("timeout_seconds", "stop_grace_seconds"):
+        value = getattr(cost_class, field)
+        if value is not None and value > cost_class.ceiling_seconds:
+            allowed = f"at most the class's ceiling_seconds, {cost_class.ceiling_seconds:g}"
+            raise WrongSetting(variable(cost_class.name, field), value, allowed)
     return cost_class
 
 

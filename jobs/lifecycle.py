@@ -6,20 +6,22 @@ changed: two statements would leave a gap for a killed process to stand in.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import structlog
 from django.db import connection
+from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
-from jobs import telemetry
+from jobs import telemetry, wakeups
 from jobs.models import Job
 from jobs.states import State
 
 log = structlog.get_logger(__name__)
 
+UNKNOWN_TYPE_PATIENCE_SECONDS = 60.0  # a rolling deployment brings new workers within it
 HARD_DEADLINE_MARGIN_SECONDS = 5.0  # after limit and grace, before the keeper kills (P13)
 
 
@@ -29,10 +31,14 @@ class Claim:
 
     job_id: UUID
     attempt: int
+    token: int  # of this attempt among all attempts of all jobs
     type: str
     cost_class: str
     params: dict[str, Any]
-    timeout_seconds: float
+    limit_seconds: float  # the job's timeout, or what is left to its deadline if that is less
+    remaining_seconds: float | None  # to its deadline; None if it has none
+    failures: int
+    max_attempts: int
     wait_seconds: float
     request_id: str
 
@@ -43,9 +49,17 @@ class Lease:
 
     job_id: UUID
     attempt: int
+    token: int
     pid: int
     process_started: int
-    remaining_seconds: float  # until the keeper must kill it
+    type: str
+    cost_class: str
+    request_id: str
+    failures: int
+    max_attempts: int
+    remaining_seconds: float | None  # to its deadline; None if it has none
+    hard_seconds: float  # until the keeper must kill it
+    cancel_requested: bool
 
 
 @dataclass(frozen=True)
@@ -77,8 +91,8 @@ def claim(
         row = cursor.fetchone()
     if row is None:
         return None
-    job_id, attempt, job_type, in_class, params, *rest = row
-    return Claim(job_id, attempt, job_type, in_class, json.loads(params), *rest)  # Django leaves jsonb as text
+    job_id, attempt, token, job_type, in_class, params, *rest = row
+    return Claim(job_id, attempt, token, job_type, in_class, json.loads(params), *rest)  # Django leaves jsonb as text
 
 
 # Takes no lock that an admission holds, and steps over rows that others hold. A node that is stopping,
@@ -96,15 +110,18 @@ WITH candidate AS MATERIALIZED (
     SET state = 'running', attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp()),
         node_id = %(node)s, pid = %(pid)s, process_started = %(process_started)s,
         lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
-        hard_deadline = clock_timestamp() + make_interval(secs => timeout_seconds + %(kill_after)s)
+        hard_deadline = least(clock_timestamp() + make_interval(secs => timeout_seconds), deadline_at)
+                        + make_interval(secs => %(kill_after)s)
     FROM candidate WHERE job.id = candidate.id
-    RETURNING job.*
+    RETURNING job.*, extract(epoch FROM clock_timestamp() - greatest(accepted_at, available_at))::float8 AS waited,
+              extract(epoch FROM deadline_at - clock_timestamp())::float8 AS remaining
 ), opened AS (
-    INSERT INTO jobs_attempt (job_id, number, node_id, pid, process_started, started_at)
-    SELECT id, attempt, node_id, pid, process_started, clock_timestamp() FROM claimed
+    INSERT INTO jobs_attempt (job_id, number, node_id, pid, process_started, started_at, wait_seconds)
+    SELECT id, attempt, node_id, pid, process_started, clock_timestamp(), waited FROM claimed
+    RETURNING id AS token
 )
-SELECT id, attempt, type, cost_class, params, timeout_seconds,
-       extract(epoch FROM started_at - accepted_at)::float8, request_id FROM claimed
+SELECT id, attempt, token, type, cost_class, params, least(timeout_seconds, remaining), remaining, failures, max_attempts,
+       waited, request_id FROM claimed, opened
 """
 
 
@@ -116,7 +133,11 @@ class Outcome:
     result: Any = None
     error_code: str = ""
     error_message: str = ""
+    error_details: Any = None
+    retryable: bool = False  # the kind of error; whether this job is tried again is a decision
+    stopped_by: str = ""
     detail: str = ""
+    log: str = ""
     run_seconds: float | None = None
     cpu_seconds: float | None = None
     peak_rss_bytes: int | None = None
@@ -127,12 +148,15 @@ def settle(job_id: UUID, attempt: int, outcome: Outcome) -> State | None:
 
     Once a cancel was answered with 202 the end is `cancelled`, whatever the attempt brought (P20).
     """
-    rows = _end(_SETTLE, _settlement(job_id, attempt, outcome))
-    if not rows:
+    state = _state_of(_end(_SETTLE, _settlement(job_id, attempt, outcome)))
+    if state is None:
         telemetry.STALE_SETTLES.inc()
         log.warning("stale_settle", job_id=str(job_id), attempt=attempt, outcome=outcome.state.value)
-        return None
-    return State(rows[0][1])
+    return state
+
+
+def _state_of(rows: list[tuple[UUID, str, str]]) -> State | None:
+    return State(rows[0][1]) if rows else None
 
 
 def _settlement(job_id: UUID | None, attempt: int | None, outcome: Outcome) -> dict[str, Any]:
@@ -143,13 +167,32 @@ def _settlement(job_id: UUID | None, attempt: int | None, outcome: Outcome) -> d
         "state": outcome.state.value,
         "result": Jsonb(outcome.result) if succeeded else None,
         "failed": 0 if succeeded else 1,
+        "lost": 0,
         "code": outcome.error_code,
         "message": outcome.error_message,
+        "details": None if outcome.error_details is None else Jsonb(outcome.error_details),
+        "retryable": outcome.retryable,
+        "stopped_by": outcome.stopped_by,
+        "log": outcome.log,
         "detail": outcome.detail,
         "run": outcome.run_seconds,
         "cpu": outcome.cpu_seconds,
         "peak": outcome.peak_rss_bytes,
     }
+
+
+# What both ways out of `running` write: the lease is over, and the attempt is closed with what it used.
+_LEASE_OVER = """
+        lease_until = NULL, hard_deadline = NULL, node_id = NULL, pid = NULL, process_started = NULL,
+        run_seconds = coalesce(coalesce(run_seconds, 0) + %(run)s, run_seconds),
+        cpu_seconds = coalesce(coalesce(cpu_seconds, 0) + %(cpu)s, cpu_seconds),
+        peak_rss_bytes = greatest(peak_rss_bytes, %(peak)s)
+"""
+_CLOSED = """
+    UPDATE jobs_attempt
+    SET finished_at = clock_timestamp(), error_code = %(code)s, error_detail = %(detail)s, log = %(log)s,
+        run_seconds = %(run)s, cpu_seconds = %(cpu)s, peak_rss_bytes = %(peak)s, outcome = CASE
+"""
 
 
 def _ending(which: str) -> str:
@@ -164,36 +207,110 @@ WITH ended AS (
         result = CASE WHEN cancel_requested_at IS NULL THEN %(result)s::jsonb END,
         error_code = CASE WHEN cancel_requested_at IS NULL THEN %(code)s ELSE '' END,
         error_message = CASE WHEN cancel_requested_at IS NULL THEN %(message)s ELSE '' END,
+        error_details = CASE WHEN cancel_requested_at IS NULL THEN %(details)s::jsonb END,
+        error_retryable = cancel_requested_at IS NULL AND %(retryable)s,
+        stopped_by = CASE WHEN cancel_requested_at IS NULL THEN %(stopped_by)s ELSE '' END,
         failures = failures + CASE WHEN cancel_requested_at IS NULL THEN %(failed)s ELSE 0 END,
-        finished_at = clock_timestamp(), lease_until = NULL, hard_deadline = NULL, node_id = NULL, pid = NULL,
-        process_started = NULL, run_seconds = coalesce(coalesce(run_seconds, 0) + %(run)s, run_seconds),
-        cpu_seconds = coalesce(coalesce(cpu_seconds, 0) + %(cpu)s, cpu_seconds), peak_rss_bytes = greatest(peak_rss_bytes, %(peak)s)
+        lost = lost + %(lost)s, finished_at = clock_timestamp(), {_LEASE_OVER}
     WHERE state = 'running' AND {which}
-    RETURNING id, attempt, state, cost_class, finished_at
+    RETURNING id, attempt, state, cost_class
 ), closed AS (
-    UPDATE jobs_attempt
-    SET finished_at = ended.finished_at, outcome = ended.state, error_code = %(code)s, error_detail = %(detail)s,
-        run_seconds = %(run)s, cpu_seconds = %(cpu)s, peak_rss_bytes = %(peak)s
+    {_CLOSED} %(lost)s WHEN 0 THEN ended.state ELSE 'lost' END
     FROM ended WHERE jobs_attempt.job_id = ended.id AND number = ended.attempt
 )
 SELECT id, state, cost_class FROM ended
 """
 
 
-_SETTLE = _ending("id = %(job)s AND attempt = %(attempt)s")
-_REAP = _ending("lease_until < clock_timestamp()")
+def _returning(which: str) -> str:
+    """The statement that gives the running jobs `which` selects back to the queue, and closes their attempts.
 
-LOST = Outcome(
+    After a run `start_by` is the deadline, or nothing (P8). A job whose cancel was answered is never given
+    back: it is left for the statement that ends it (P20).
+    """
+    return f"""
+WITH returned AS (
+    UPDATE jobs_job
+    SET state = 'queued', available_at = clock_timestamp() + make_interval(secs => %(after)s), start_by = deadline_at,
+        failures = failures + %(failed)s, lost = lost + %(lost)s,
+        progress_fraction = NULL, progress_note = '', {_LEASE_OVER}
+    WHERE state = 'running' AND cancel_requested_at IS NULL AND {which}
+    RETURNING id, attempt, cost_class
+), closed AS (
+    {_CLOSED} WHEN %(lost)s > 0 THEN 'lost' WHEN %(failed)s > 0 THEN 'retried' ELSE 'released' END
+    FROM returned WHERE jobs_attempt.job_id = returned.id AND number = returned.attempt
+)
+SELECT id, 'queued', cost_class FROM returned
+"""
+
+
+_OWN = "id = %(job)s AND attempt = %(attempt)s"
+_LOST_NOW = f"{_OWN} AND (NOT %(overdue_only)s OR lease_until < clock_timestamp())"
+
+_SETTLE = _ending(_OWN)
+_GIVE_BACK = _returning(_OWN)
+_MAY_RUN_AGAIN = """(cancel_requested_at IS NULL AND lost + 1 < max_deliveries
+         AND (deadline_at IS NULL OR deadline_at > clock_timestamp()))"""
+_REQUEUE_LOST = _returning(f"{_LOST_NOW} AND {_MAY_RUN_AGAIN}")
+_END_LOST = _ending(f"{_LOST_NOW} AND NOT {_MAY_RUN_AGAIN}")
+
+_LOST = Outcome(
     State.FAILED,
     error_code="worker_lost",
     error_message="The process that ran this job ended before the job did.",
 )
+_POISON = replace(
+    _LOST,
+    error_code="poison",
+    error_message="The processes that ran this job ended before it did, as often as is allowed; it is not tried again.",
+)
+
+
+def give_back(job_id: UUID, attempt: int, outcome: Outcome, after_seconds: float) -> State | None:
+    """Queue a job again after an attempt that failed: what the attempt brought is `outcome`.
+
+    QUEUED, or what it became instead if a cancel was answered in the meantime; None for a stale attempt.
+    """
+    if _end(_GIVE_BACK, {**_settlement(job_id, attempt, outcome), "after": after_seconds}):
+        return State.QUEUED
+    return settle(job_id, attempt, outcome)
+
+
+def release(job_id: UUID, attempt: int) -> State | None:
+    """Give a job back without blame: its node is stopping, and the grace is over (P26)."""
+    released = Outcome(State.FAILED, error_code="released", detail="Its worker was stopped before it had finished.")
+    if _end(_GIVE_BACK, {**_settlement(job_id, attempt, released), "failed": 0, "after": 0.0}):
+        return State.QUEUED
+    return settle(job_id, attempt, released)
+
+
+def lose(job_id: UUID, attempt: int, detail: str = "", kept_log: str = "", overdue_only: bool = False) -> State | None:
+    """An attempt ended with its child: queue the job again, or end it if that happened too often (P26).
+
+    With `overdue_only`, nothing is done for a lease that was renewed in the meantime.
+    """
+    lost = {"failed": 0, "lost": 1, "after": 0.0, "overdue_only": overdue_only}
+    settlement = {**_settlement(job_id, attempt, replace(_LOST, detail=detail, log=kept_log)), **lost}
+    if _end(_REQUEUE_LOST, settlement):
+        return State.QUEUED
+    return _state_of(_end(_END_LOST, settlement | _why_not_again(job_id)))
+
+
+def _why_not_again(job_id: UUID) -> dict[str, str]:
+    """What is said of a lost job that is not delivered again. Only its one running attempt could change the answer."""
+    job = Job.objects.only("lost", "max_deliveries").filter(pk=job_id).first()
+    if job is None or job.lost + 1 < job.max_deliveries:
+        return {"code": _LOST.error_code, "message": _LOST.error_message, "stopped_by": "no_time"}
+    outcome = _POISON if job.max_deliveries > 1 else _LOST
+    return {"code": outcome.error_code, "message": outcome.error_message, "stopped_by": "attempts"}
 
 
 def reap() -> int:
-    """End every running job whose lease is over; the number of them. Whether it is time to is P17's business."""
-    rows = _end(_REAP, _settlement(None, None, LOST))
-    return len(rows)
+    """Requeue or end every running job whose lease is over; the number of them. When to, P17 says."""
+    overdue = Job.objects.filter(state=State.RUNNING, lease_until__lt=Now()).values_list("pk", "attempt")
+    return sum(
+        lose(job_id, attempt, "Its lease was over.", overdue_only=True) is not None for job_id, attempt in overdue
+    )
 
 
 def _end(statement: str, arguments: dict[str, Any]) -> list[tuple[UUID, str, str]]:
@@ -201,13 +318,16 @@ def _end(statement: str, arguments: dict[str, Any]) -> list[tuple[UUID, str, str
         cursor.execute(statement, arguments)
         rows: list[tuple[UUID, str, str]] = cursor.fetchall()
     for job_id, state, cost_class in rows:
-        telemetry.FINISHED.labels(cost_class, state).inc()
-        log.info("job_ended", job_id=str(job_id), state=state, code=arguments["code"])
+        if State(state).terminal:
+            telemetry.FINISHED.labels(cost_class, state).inc()
+        elif arguments["after"] == 0:
+            wakeups.after_commit(cost_class)  # a backoff's end is for the keepers to see (P14)
+        log.info("attempt_ended", job_id=str(job_id), state=state, code=arguments["code"])
     return rows
 
 
 def renew(node_id: UUID, leases: Sequence[Lease], lease_seconds: float) -> int:
-    """Extend the leases whose child lives; the number extended, less than given if some were lost."""
+    """Extend the leases whose child lives; the number extended. One that was lost shows in the next look at them."""
     with connection.cursor() as cursor:
         cursor.execute(
             _RENEW,
@@ -221,22 +341,35 @@ def renew(node_id: UUID, leases: Sequence[Lease], lease_seconds: float) -> int:
         return int(cursor.rowcount)
 
 
+# SKIP LOCKED: whoever holds one row, an operator's open transaction say, must not hold up all the node's leases.
 _RENEW = """
+WITH held AS MATERIALIZED (
+    SELECT job.id
+    FROM unnest(%(jobs)s::uuid[], %(attempts)s::integer[]) AS lease (job_id, number)
+    JOIN jobs_job job ON job.id = lease.job_id AND job.attempt = lease.number
+    WHERE job.state = 'running' AND job.node_id = %(node)s
+    FOR NO KEY UPDATE OF job SKIP LOCKED
+)
 UPDATE jobs_job SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-FROM unnest(%(jobs)s::uuid[], %(attempts)s::integer[]) AS held (job_id, number)
-WHERE id = held.job_id AND attempt = held.number AND state = 'running' AND node_id = %(node)s
+FROM held WHERE jobs_job.id = held.id
 """
 
 
-def report_progress(job_id: UUID, attempt: int, fraction: float, note: str) -> None:
-    """Shown to whoever looks; a stale attempt changes nothing."""
-    Job.objects.filter(pk=job_id, attempt=attempt, state=State.RUNNING).update(
-        progress_fraction=fraction, progress_note=note
-    )
+def report_progress(own_connection: Any, job_id: UUID, attempt: int, fraction: float, note: str) -> None:
+    """Shown to whoever looks; a stale attempt changes nothing, and a row that somebody holds is left alone."""
+    with own_connection.cursor() as cursor:
+        cursor.execute(_PROGRESS, {"job": job_id, "attempt": attempt, "fraction": fraction, "note": note})
 
 
-def cancel(job_id: UUID) -> bool:
-    """End a queued job now; ask a running one to end. False if it had already ended.
+_PROGRESS = """
+UPDATE jobs_job SET progress_fraction = %(fraction)s, progress_note = %(note)s
+WHERE id = (SELECT id FROM jobs_job WHERE id = %(job)s AND attempt = %(attempt)s AND state = 'running'
+            FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+
+def cancel(job_id: UUID) -> State | None:
+    """End a queued job now (CANCELLED); ask a running one to end (RUNNING). None if it had already ended.
 
     A repeated call keeps the first instant at which the cancel was asked for.
     """
@@ -244,12 +377,12 @@ def cancel(job_id: UUID) -> bool:
         cursor.execute(_CANCEL, {"job": job_id})
         row = cursor.fetchone()
     if row is None:
-        return False
+        return None
     state, cost_class = row
     if state == State.CANCELLED:
         telemetry.FINISHED.labels(cost_class, state).inc()
     log.info("cancel", job_id=str(job_id), state=state)
-    return True
+    return State(state)
 
 
 # One statement, because a claim may turn queued into running between any two.
@@ -283,10 +416,49 @@ WITH overdue AS MATERIALIZED (
 )
 UPDATE jobs_job job
 SET state = CASE attempt WHEN 0 THEN 'expired' ELSE 'failed' END,
-    error_code = CASE attempt WHEN 0 THEN 'max_wait' ELSE 'deadline' END,
-    error_message = CASE attempt WHEN 0 THEN 'No process was free before its longest wait was over; it never ran.'
-                                 ELSE 'Its time was up before it could run again.' END,
+    error_code = CASE WHEN attempt = 0 AND start_by < coalesce(deadline_at, 'infinity') THEN 'max_wait' ELSE 'deadline' END,
+    error_message = CASE
+        WHEN attempt > 0 THEN 'Its deadline passed before it could run again.'
+        WHEN start_by = deadline_at THEN 'No process was free before its deadline; it never ran.'
+        ELSE 'No process was free before its longest wait was over; it never ran.' END,
+    stopped_by = CASE attempt WHEN 0 THEN '' ELSE 'no_time' END,
     finished_at = clock_timestamp()
 FROM overdue WHERE job.id = overdue.id
+RETURNING job.id, job.state, job.cost_class
+"""
+
+
+def fail_unknown_types(beat: Any) -> int:
+    """End queued jobs whose type no live node of their class knows, though one has been up long enough (P27)."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FAIL_UNKNOWN_TYPES, {"beat": beat, "patience": UNKNOWN_TYPE_PATIENCE_SECONDS})
+        rows = cursor.fetchall()
+    for job_id, state, cost_class in rows:
+        telemetry.FINISHED.labels(cost_class, state).inc()
+        log.warning("unknown_type", job_id=str(job_id))
+    return len(rows)
+
+
+# With no live node at all a job is held: a deployment may be on its way.
+_FAIL_UNKNOWN_TYPES = """
+WITH classes AS (
+    SELECT DISTINCT cost_class FROM jobs_job WHERE state = 'queued'
+), knowing AS (
+    SELECT classes.cost_class, node.types
+    FROM classes CROSS JOIN LATERAL live_nodes_v1(classes.cost_class, %(beat)s) node
+), settled_classes AS (
+    SELECT classes.cost_class
+    FROM classes CROSS JOIN LATERAL live_nodes_v1(classes.cost_class, %(beat)s) node
+    GROUP BY classes.cost_class HAVING min(node.started_at) <= clock_timestamp() - make_interval(secs => %(patience)s)
+), orphaned AS MATERIALIZED (
+    SELECT id FROM jobs_job job
+    WHERE state = 'queued' AND cost_class IN (SELECT cost_class FROM settled_classes)
+      AND NOT EXISTS (SELECT 1 FROM knowing WHERE knowing.cost_class = job.cost_class AND job.type = ANY(knowing.types))
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs_job job
+SET state = 'failed', error_code = 'unknown_type', error_message = 'No live worker of its class knows this job type.',
+    finished_at = clock_timestamp()
+FROM orphaned WHERE job.id = orphaned.id
 RETURNING job.id, job.state, job.cost_class
 """

@@ -79,12 +79,15 @@ class Job(models.Model):
     start_by = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True, help_text="Its first start.")
     finished_at = models.DateTimeField(null=True, blank=True)
+    deadline_at = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     timeout_seconds = models.FloatField()
 
     attempt = models.IntegerField(db_default=0, help_text="Starts so far; the fencing token of the one that runs.")
     failures = models.IntegerField(db_default=0)
     max_attempts = models.IntegerField(db_default=1)
+    lost = models.IntegerField(db_default=0, help_text="Attempts that ended with their child or node.")
+    max_deliveries = models.IntegerField(db_default=3, help_text="Lost attempts after which it is poison (P26).")
     node = models.ForeignKey(
         WorkerNode, on_delete=models.SET_NULL, null=True, blank=True, related_name="jobs", db_index=False
     )
@@ -99,6 +102,9 @@ class Job(models.Model):
     result_expired = models.BooleanField(db_default=False)
     error_code = models.CharField(max_length=64, blank=True, db_default="")
     error_message = models.TextField(blank=True, db_default="")
+    error_details = models.JSONField(null=True, blank=True)
+    error_retryable = models.BooleanField(db_default=False)
+    stopped_by = models.CharField(max_length=16, blank=True, db_default="")
     run_seconds = models.FloatField(null=True, blank=True, help_text="Inside attempts, all of them.")
     cpu_seconds = models.FloatField(null=True, blank=True)
     peak_rss_bytes = models.BigIntegerField(null=True, blank=True)
@@ -147,7 +153,13 @@ class Job(models.Model):
     def error(self) -> dict[str, Any] | None:
         if not self.error_code:
             return None
-        return {"code": self.error_code, "message": self.error_message, "retryable": False, "stopped_by": None}
+        return {
+            "code": self.error_code,
+            "message": self.error_message,
+            "retryable": self.error_retryable,
+            "stopped_by": self.stopped_by or None,
+            "details": self.error_details,
+        }
 
 
 class Attempt(models.Model):
@@ -163,6 +175,8 @@ class Attempt(models.Model):
     outcome = models.CharField(max_length=16, blank=True, db_default="")
     error_code = models.CharField(max_length=64, blank=True, db_default="")
     error_detail = models.TextField(blank=True, db_default="", help_text="For operators: exception text and traceback.")
+    log = models.TextField(blank=True, db_default="", help_text="The last 64 KiB of what the handler logged.")
+    wait_seconds = models.FloatField(null=True, blank=True, help_text="From when it could start to this start.")
     run_seconds = models.FloatField(null=True, blank=True)
     cpu_seconds = models.FloatField(null=True, blank=True)
     peak_rss_bytes = models.BigIntegerField(null=True, blank=True)
@@ -172,6 +186,21 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of {self.job_id}"
+
+
+class OnceResult(models.Model):
+    """What a handler did under a key that it does once per job (P28). Goes with its job."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="once_results", db_index=False)
+    key = models.CharField(max_length=200)
+    result = models.JSONField(null=True, help_text="What its function returned; NULL where the key alone was taken.")
+    stored_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "key"], name="once_per_job")]
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.job_id}"
 
 
 class Sweep(models.Model):

@@ -135,6 +135,10 @@ def leases_of(node_id: UUID) -> list[Lease]:
 
 
 _LEASES = """
-SELECT id, attempt, pid, process_started, extract(epoch FROM hard_deadline - clock_timestamp())::float8
-FROM jobs_job WHERE state = 'running' AND node_id = %s
+SELECT job.id, job.attempt, open.id, job.pid, job.process_started, job.type, job.cost_class, job.request_id,
+       job.failures, job.max_attempts,
+       extract(epoch FROM job.deadline_at - clock_timestamp())::float8,
+       extract(epoch FROM job.hard_deadline - clock_timestamp())::float8, job.cancel_requested_at IS NOT NULL
+FROM jobs_job job JOIN jobs_attempt open ON open.job_id = job.id AND open.number = job.attempt
+WHERE job.state = 'running' AND job.node_id = %s
 """

@@ -39,6 +39,8 @@ class JobType:
     cost_class: str | Callable[[Any], str]
     timeout_seconds: float | None = None  # None: the class's default
     max_attempts: int = 1
+    max_deliveries: int = 3  # starts that may be lost with their process before it is poison (P26)
+    retry: Any = None  # the author's retry rule; the execution plane knows what it means
     example: dict[str, Any] | None = None
 
     def weigh(self, params: BaseModel) -> str:

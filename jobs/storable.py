@@ -4,6 +4,11 @@ import math
 from collections.abc import Iterator
 
 
+def plain_text(text: str) -> str:
+    """Text as PostgreSQL can hold it: U+0000 and lone surrogates (a file name that is not UTF-8) made visible."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
 def holds_nul(value: object) -> bool:
     """Whether any string in JSON-able data, keys included, holds U+0000, the one character jsonb refuses."""
     return any("\0" in leaf for leaf in _leaves(value) if isinstance(leaf, str))

@@ -23,6 +23,7 @@ TOP_UP_CAP = 500  # wake-ups in a queue; more would only be no-ops later (P14)
 PRUNE_BATCH = 1_000  # rows per statement, so that no lock is held for long
 PRUNE_SECONDS = 60.0
 PRUNE_BATCHES = 20  # per run: 20,000 rows a minute
+UNKNOWN_TYPES_SECONDS = 5.0  # it acts on what has been so for a minute
 STEADY_GAP_SECONDS = 5.0  # a reaper that did not run for this long knows nothing about the leases (P17)
 
 
@@ -39,6 +40,7 @@ def all_sweeps() -> list[Sweep]:
         Sweep("expire", every, expire),
         Sweep("reap", every, reap),
         Sweep("top_up", every, top_up),
+        Sweep("unknown_types", UNKNOWN_TYPES_SECONDS, unknown_types),
         Sweep("prune", PRUNE_SECONDS, prune),
     ]
 
@@ -95,6 +97,10 @@ def expire() -> int:
     return lifecycle.expire()
 
 
+def unknown_types() -> int:
+    return lifecycle.fail_unknown_types(queries.beat())
+
+
 def reap() -> int:
     """End running jobs whose lease is over, if every keeper has had a whole lease's time to renew (P17)."""
     if not _steady_for(settings.WEIGHBRIDGE_LEASE_SECONDS):
@@ -114,10 +120,11 @@ def _steady_for(seconds: float) -> bool:
 
 def top_up() -> int:
     """Send the wake-ups that a class lacks: lost in a flush, never sent, or due by time only now."""
-    return sum(_top_up(name) for name in classes.declared())
+    return sum(wake_due(name) for name in classes.declared())
 
 
-def _top_up(cost_class: str) -> int:
+def wake_due(cost_class: str) -> int:
+    """Top up one class. Keepers do so for their own, because a job whose backoff is over should not wait for beat."""
     wanted = min(queries.claimable(cost_class), TOP_UP_CAP)
     if not wanted or not queries.room(cost_class).slots:
         return 0

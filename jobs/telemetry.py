@@ -30,15 +30,20 @@ RUN = Histogram(
     "job_run_seconds", "Inside one attempt.", ["cost_class"], buckets=(0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 900)
 )
 STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer owned its job; they change nothing.")
+RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision", "reason"])
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
 HTTP = Histogram("http_request_seconds", "From request to response, by route.", ["route", "method", "status"])
 
-REASONS = ("queue_full", "type_unavailable", "unavailable")
+REASONS = ("queue_full", "type_unavailable", "unavailable", "deadline_infeasible")
+STOPPED_BY = ("attempts", "budget", "no_time", "not_retryable")
 OUTCOMES = ("succeeded", "failed", "cancelled", "expired")
 
 
 def show_from_the_start() -> None:
     """A counter that appears with its first event looks like a reset to a dashboard; show all at 0."""
+    for reason in STOPPED_BY:
+        RETRIES.labels("stop", reason)
+    RETRIES.labels("again", "")
     for name in classes.declared():
         ADMITTED.labels(name)
         WAIT.labels(name)

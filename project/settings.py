@@ -125,6 +125,10 @@ WEIGHBRIDGE_STOP_GRACE_SECONDS = env.number("WEIGHBRIDGE_STOP_GRACE_SECONDS", 30
 WEIGHBRIDGE_LIMIT_GRACE_SECONDS = env.number("WEIGHBRIDGE_LIMIT_GRACE_SECONDS", 5, Seconds(0.1, 60))
 WEIGHBRIDGE_KEEP_RESULTS_SECONDS = env.number("WEIGHBRIDGE_KEEP_RESULTS_SECONDS", 86_400, Seconds(1, 366 * 86_400))
 WEIGHBRIDGE_KEEP_JOBS_SECONDS = env.number("WEIGHBRIDGE_KEEP_JOBS_SECONDS", 604_800, Seconds(1, 366 * 86_400))
+# A function of (exception, workers.reporting.FailedJob), by its dotted name, for an error tracker.
+WEIGHBRIDGE_ON_ATTEMPT_FAILED = os.environ.get("WEIGHBRIDGE_ON_ATTEMPT_FAILED", "")
+# What http.aggregate may call, by name: {"prices": {"base_url": "http://10.0.0.7:8080/v1", "places": 6}}.
+WEIGHBRIDGE_SERVICES: dict[str, dict[str, object]] = {}
 WEIGHBRIDGE_PORT = env.number("WEIGHBRIDGE_PORT", 8000, Whole(1, 65_535))
 WEIGHBRIDGE_WEB_PROCESSES = env.number("WEIGHBRIDGE_WEB_PROCESSES", 2, Whole(1, 64))
 

@@ -92,7 +92,7 @@ class JobAdmin(ReadOnlyAdmin):
         return request.user.has_perm("jobs.cancel_job")
 
     def _cancel(self, request: HttpRequest, job_ids: Iterable[UUID]) -> None:
-        verdicts = [lifecycle.cancel(job_id) for job_id in job_ids]
+        verdicts = [lifecycle.cancel(job_id) is not None for job_id in job_ids]
         cancelled, too_late = verdicts.count(True), verdicts.count(False)
         if cancelled:
             self.message_user(request, f"Cancelled, or asked to end: {cancelled}.", messages.SUCCESS)

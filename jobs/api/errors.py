@@ -20,6 +20,7 @@ CONTENT_TYPE = "application/problem+json"
 
 TITLES = {
     "bad_request": "The request cannot be read.",
+    "deadline_infeasible": "The deadline cannot be met.",
     "forbidden": "This key may not do that.",
     "internal_error": "Something went wrong here.",
     "invalid_params": "The params are not valid.",
@@ -73,6 +74,8 @@ class Problem(Exception):
 
     @classmethod
     def refused(cls, rejected: Rejected) -> "Problem":
+        if rejected.reason == "deadline_infeasible":
+            return cls(422, rejected.reason, "The deadline has already passed.")
         return cls(
             503,
             rejected.reason,

@@ -1,10 +1,20 @@
 """Between JSON and our values: what a submit may say, and how jobs, classes and types are shown."""
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+)
 
 from jobs import classes, registry
 from jobs.admission import Submission
@@ -15,9 +25,30 @@ from jobs.queries import ClassView
 from jobs.registry import JobType
 
 SHORTEST_LIMIT_SECONDS = 0.1
+LONGEST_DEADLINE_SECONDS = 366 * 86_400
 
 LabelName = Annotated[str, Field(min_length=1, max_length=63)]
 LabelValue = Annotated[str, Field(max_length=255)]
+
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+def _rfc_3339(value: object) -> object:
+    """Alone pydantic would take a number, also one in quotes, for a Unix time."""
+    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
+        raise ValueError("must be an RFC 3339 date and time with an offset, such as 2030-01-31T12:00:00Z")
+    return value
+
+
+def _within_reach(value: datetime) -> datetime:
+    """An instant that every time zone can show, so that a row that holds it can always be read."""
+    if not 1970 <= value.year <= 9000:
+        raise ValueError("must be in the years 1970 to 9000")
+    return value
+
+
+Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_rfc_3339), AfterValidator(_within_reach)]
 
 
 class SubmitBody(BaseModel):
@@ -29,11 +60,13 @@ class SubmitBody(BaseModel):
     params: dict[str, Any] = {}
     max_wait_seconds: float | None = None
     timeout_seconds: float | None = None
+    deadline_seconds: Annotated[float | None, Field(le=LONGEST_DEADLINE_SECONDS)] = None
+    deadline_at: Instant | None = None
     labels: Annotated[dict[LabelName, LabelValue], Field(max_length=16)] = {}
 
 
-def submission(data: Any, client: ApiClient, request_id: str) -> Submission:
-    """A request body as a submission. Raises Problem (422, 413) for what cannot be one."""
+def submission(data: Any, client: ApiClient, request_id: str, remaining_ms: str | None) -> Submission:
+    """A request body, and X-Deadline-Ms if it was sent, as a submission. Raises Problem (4xx) for what cannot be one."""
     body = _body(data)
     job_type = registry.get(body.type)
     if job_type is None:
@@ -55,7 +88,10 @@ def submission(data: Any, client: ApiClient, request_id: str) -> Submission:
             "max_wait_seconds", body.max_wait_seconds, cost_class.max_wait_seconds, cost_class.max_wait_seconds
         ),
         labels=body.labels,
+        deadline_in_seconds=_sooner(body.deadline_seconds, _seconds_of(remaining_ms)),
+        deadline_at=body.deadline_at,
         max_attempts=job_type.max_attempts,
+        max_deliveries=job_type.max_deliveries,
         request_id=request_id,
     )
 
@@ -88,6 +124,20 @@ def _limit(name: str, asked: float | None, default: float, highest: float) -> fl
     return asked
 
 
+def _seconds_of(remaining_ms: str | None) -> float | None:
+    """X-Deadline-Ms: what remains of the caller's own time, in whole milliseconds."""
+    if remaining_ms is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,13}", remaining_ms):
+        raise Problem(400, "bad_request", "X-Deadline-Ms must be the remaining milliseconds, a whole number.")
+    return min(int(remaining_ms) / 1000, LONGEST_DEADLINE_SECONDS)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    given = [max(0.0, seconds) for seconds in (one, other) if seconds is not None]  # past is past, however long
+    return min(given, default=None)
+
+
 def job(row: Job) -> dict[str, Any]:
     return {
         "id": str(row.id),
@@ -98,6 +148,7 @@ def job(row: Job) -> dict[str, Any]:
         "started_at": _instant(row.started_at),
         "finished_at": _instant(row.finished_at),
         "start_by": _instant(row.start_by),
+        "deadline_at": _instant(row.deadline_at),
         "timeout_seconds": row.timeout_seconds,
         "attempt": row.attempt,
         "failures": row.failures,

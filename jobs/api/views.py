@@ -30,7 +30,9 @@ class Jobs(View):
     scopes = {"POST": SUBMIT}
 
     def post(self, request: Request) -> Response:
-        submission = serializers.submission(json_of(request), _caller(request), request.META[REQUEST_ID])
+        submission = serializers.submission(
+            json_of(request), _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms")
+        )
         verdict = admission.submit(submission)
         if isinstance(verdict, admission.Rejected):
             raise Problem.refused(verdict)
@@ -46,13 +48,11 @@ class OneJob(View):
 
     def delete(self, request: Request, job_id: UUID) -> Response:
         job = _as_it_is(request, job_id)
-        if lifecycle.cancel(job.pk):
-            job = queries.job_of(_caller(request).pk, job_id)
-            return Response(serializers.job(job), status=200 if job.state == State.CANCELLED else 202)
+        done = lifecycle.cancel(job.pk)
         job = queries.job_of(_caller(request).pk, job_id)
-        if job.state != State.CANCELLED:
+        if done is None and job.state != State.CANCELLED:
             raise Problem.not_cancellable(serializers.job(job))
-        return Response(serializers.job(job))
+        return Response(serializers.job(job), status=202 if done is State.RUNNING else 200)
 
 
 def _caller(request: Request) -> ApiClient:

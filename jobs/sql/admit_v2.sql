@@ -1,0 +1,49 @@
+-- Decide about one job and insert it, in one round trip (P1, P2, P3, P7, P8). Since v1: deadlines, max_deliveries.
+--
+-- VOLATILE, so that each statement below has a snapshot of its own: the count that decides is taken
+-- after the class lock was granted and sees every admission that held it before. Must be called in
+-- autocommit at READ COMMITTED. Nobody waits longer than a second for the lock (SQLSTATE 55P03).
+CREATE FUNCTION admit_v2(
+    p_client bigint, p_type text, p_cost_class text, p_params jsonb, p_labels jsonb, p_timeout double precision,
+    p_max_attempts integer, p_max_deliveries integer, p_max_wait interval, p_deadline_in interval, p_deadline_at timestamptz,
+    p_max_waiting integer, p_beat interval, p_request_id text
+) RETURNS TABLE (
+    verdict text, waiting integer, running integer, slots integer, job_id uuid, accepted_at timestamptz,
+    start_by timestamptz, deadline_at timestamptz
+) LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
+DECLARE
+    room record;
+    instant timestamptz := clock_timestamp();
+    deadline timestamptz := least(instant + p_deadline_in, p_deadline_at);  -- of two, the earlier; NULL if there is none
+    latest_start timestamptz;
+    id_given uuid;
+BEGIN
+    SELECT * INTO room FROM class_room_v1(p_cost_class, p_beat);
+    IF deadline <= instant THEN
+        verdict := 'deadline_infeasible';
+    ELSIF room.waiting + room.running >= room.slots + p_max_waiting THEN
+        verdict := 'queue_full';  -- plainly full: refused without a lock
+    ELSIF room.slots > 0 AND NOT type_known_v1(p_cost_class, p_type, p_beat) THEN
+        verdict := 'type_unavailable';
+    ELSE
+        PERFORM pg_advisory_xact_lock(hashtextextended('class:' || p_cost_class, 0));
+        instant := clock_timestamp();  -- not from before the wait for the lock
+        SELECT * INTO room FROM class_room_v1(p_cost_class, p_beat);
+        verdict := CASE WHEN deadline <= instant THEN 'deadline_infeasible'
+                        WHEN room.waiting + room.running >= room.slots + p_max_waiting THEN 'queue_full'
+                        ELSE 'admitted' END;
+    END IF;
+    IF verdict <> 'admitted' THEN
+        RETURN QUERY SELECT verdict, room.waiting, room.running, room.slots, NULL::uuid, NULL::timestamptz, NULL::timestamptz, deadline;
+        RETURN;
+    END IF;
+
+    latest_start := least(instant + p_max_wait, deadline);
+    INSERT INTO jobs_job (client_id, type, cost_class, params, labels, timeout_seconds, max_attempts, max_deliveries,
+                          request_id, admitted_bound, accepted_at, available_at, start_by, deadline_at)
+    VALUES (p_client, p_type, p_cost_class, p_params, p_labels, p_timeout, p_max_attempts, p_max_deliveries,
+            p_request_id, room.slots + p_max_waiting, instant, instant, latest_start, deadline)
+    RETURNING id INTO id_given;
+    RETURN QUERY SELECT verdict, room.waiting + 1, room.running, room.slots, id_given, instant, latest_start, deadline;
+END
+$$;
