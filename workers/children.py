@@ -7,18 +7,25 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from celery.signals import celeryd_init, task_prerun, worker_process_init, worker_ready
+from celery.signals import celeryd_init, task_prerun, worker_init, worker_process_init, worker_ready
 from django.db import close_old_connections
 from kombu.transport.redis import Channel
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jobs import classes
+from workers import equipment
 from workers.kernel import die_with_parent
 
 CLASS_VARIABLE = "WEIGHBRIDGE_COST_CLASS"  # set by the keeper for its Celery
 READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
 _OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
 _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
+
+
+@worker_init.connect
+def load_before_the_fork(**kwargs: Any) -> None:
+    """The HTTP client takes half a second of CPU to load; a job with a short deadline should not pay for it."""
+    import workers.fanout  # noqa: F401
 
 
 @celeryd_init.connect
@@ -57,6 +64,7 @@ def settle_in(**kwargs: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.setsid()
     _be_nice()
+    equipment.mine()  # its signal handlers stand before the keeper could send it one
 
 
 def _be_nice() -> None:

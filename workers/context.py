@@ -1,15 +1,28 @@
 """What a handler is given: its params, its time, and a way to tell how far it is."""
 
 import time
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from uuid import UUID
 
 from pydantic import BaseModel
 
+from workers.failures import JobCancelled, JobTimeout
+
+if TYPE_CHECKING:  # loading an HTTP client takes time that most handlers need not spend
+    from workers.deadlines import Deadline
+    from workers.fanout import Outcome
+    from workers.http import Call, Http
+
 P = TypeVar("P", bound=BaseModel)
+R = TypeVar("R")
 
 PROGRESS_SECONDS = 1.0  # one write a second is all a person can see
+
+
+def _keeps_nothing(key: str, fn: Callable[[], Any] | None) -> Any:
+    raise RuntimeError("This context keeps no keys, so once() cannot be used.")
 
 
 class JobContext(Generic[P]):
@@ -26,26 +39,82 @@ class JobContext(Generic[P]):
         *,
         job_id: UUID,
         attempt: int,
-        timeout_seconds: float,
+        limit_seconds: float,
         log: Any,
         report: Callable[[float, str], None],
+        once: Callable[[str, Callable[[], Any] | None], Any] = _keeps_nothing,
+        cancelled: Callable[[], bool] = lambda: False,
+        stopping: Callable[[], bool] = lambda: False,
+        job_retries: bool = False,
+        http: Any = None,
+        fan_out: Callable[..., Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.params = params
         self.job_id = job_id
         self.attempt = attempt
         self.log = log
+        self._job_retries = job_retries
+        self._given_http = http
+        self._given_fan_out = fan_out
         self._clock = clock
-        self._ends_at = clock() + timeout_seconds
+        self._ends_at = clock() + limit_seconds
+        self._cancelled = cancelled
+        self._stopping = stopping
         self._report = report
+        self._once = once
         self._reported_at: float | None = None
+
+    @property
+    def deadline(self) -> float:
+        """When this attempt's limit is over, on this machine's monotonic clock (time.monotonic)."""
+        return self._ends_at
 
     def remaining(self) -> float:
         """Seconds left of this attempt's limit, by this machine's monotonic clock; never negative."""
         return max(0.0, self._ends_at - self._clock())
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job was cancelled; JobCancelled is raised inside the handler as well."""
+        return self._cancelled()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker was told to stop. What has not ended after the grace is given back, without blame."""
+        return self._stopping()
+
     def check(self) -> None:
-        """Call this between steps of long work; later, a job that must end is ended here."""
+        """Call this between steps of long work. Raises JobCancelled or JobTimeout if it is to end."""
+        if self.cancelled:
+            raise JobCancelled
+        if self.remaining() == 0.0:
+            raise JobTimeout
+
+    @cached_property
+    def http(self) -> "Http":
+        """A client whose every step is bounded by what remains; see workers.http. It repeats what is safe to repeat,
+        unless the job itself is tried again."""
+        if self._given_http is not None:
+            return cast("Http", self._given_http)
+        from workers.deadlines import Deadline
+        from workers.http import Http
+
+        deadline = Deadline(self._ends_at, self._clock)
+        return Http(deadline, self.job_id, job_retries=self._job_retries, check=self.check)
+
+    def fan_out(
+        self, calls: "Mapping[str, Call]", deadline: "Deadline | float", *, required: Collection[str] = ()
+    ) -> "dict[str, Outcome]":
+        """Make named calls at once; what each brought by the deadline (seconds from now, or a Deadline).
+
+        A failed call that is `required` stops the others and raises RequiredCallFailed; see workers.fanout.
+        """
+        if self._given_fan_out is not None:
+            return cast("dict[str, Outcome]", self._given_fan_out(calls, deadline, required=required))
+        from workers.fanout import fan_out
+
+        return fan_out(calls, deadline, http=self.http, required=required)
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Show how far the job is: 0 to 1, and a few words. Cheap to call; written at most once a second."""
@@ -54,3 +123,19 @@ class JobContext(Generic[P]):
             return
         self._reported_at = now
         self._report(min(1.0, max(0.0, fraction)), note[:200].replace("\0", ""))
+
+    @overload
+    def once(self, key: str) -> bool: ...
+    @overload
+    def once(self, key: str, fn: Callable[[], R]) -> R: ...
+    def once(self, key: str, fn: Callable[[], Any] | None = None) -> Any:
+        """Have an effect once per job, however many attempts the job takes.
+
+        With fn: run it, keep its result, JSON-able data, under the key, and return it; a later call, also in a later
+        attempt, returns what was kept and runs nothing. A crash between the effect and the keeping repeats it.
+        Alone: True exactly once, said before the effect, which a crash may then leave undone.
+
+        key: 1 to 200 characters. Raises ValueError for a key or a result that cannot be kept, LeaseLost when the job is
+        somebody else's by now. Inside `transaction.atomic()` it is kept, or undone, with that transaction.
+        """
+        return self._once(key, fn)

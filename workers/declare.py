@@ -10,6 +10,8 @@ from jobs.registry import JobType, NoParams, WrongJobType
 from workers.context import JobContext
 from workers.retries import Retry
 
+MOST_ATTEMPTS = 100
+
 P = TypeVar("P", bound=BaseModel)
 R = TypeVar("R")
 
@@ -21,6 +23,7 @@ def job(
     params: type[P] = NoParams,  # type: ignore[assignment]
     timeout: float | None = None,
     retry: Retry = Retry(),  # noqa: B008  frozen
+    max_deliveries: int = 3,
     example: dict[str, Any] | None = None,
 ) -> Callable[[Callable[[JobContext[P]], R]], Callable[[JobContext[P]], R]]:
     """Register the decorated function of one argument, its context, as the handler of job type `name`.
@@ -29,11 +32,14 @@ def job(
     cost_class: a declared class, or a function of the params that names one.
     params: a pydantic model; unknown fields are refused unless it says otherwise.
     timeout: seconds one attempt may run; None is the class's default.
+    retry: how often it is tried in all, and on what; once if not said.
+    max_deliveries: how many attempts may be lost with their process before the job counts as poison; with 1
+        a lost job is never started again.
     example: params that show the type to callers.
 
     Raises WrongJobType for what cannot work. What the handler returns must be JSON-able data.
     """
-    _check(name, cost_class, timeout, retry, params, example)
+    _check(name, cost_class, timeout, retry, max_deliveries, params, example)
 
     def decorate(handler: Callable[[JobContext[P]], R]) -> Callable[[JobContext[P]], R]:
         registry.register(
@@ -44,6 +50,8 @@ def job(
                 cost_class=cost_class,
                 timeout_seconds=timeout,
                 max_attempts=retry.max_attempts,
+                max_deliveries=max_deliveries,
+                retry=retry,
                 example=example,
             )
         )
@@ -53,14 +61,19 @@ def job(
 
 
 def _check(
-    name: str, cost_class: Any, timeout: float | None, retry: Retry, params: type[BaseModel], example: Any
+    name: str,
+    cost_class: Any,
+    timeout: float | None,
+    retry: Retry,
+    max_deliveries: int,
+    params: type[BaseModel],
+    example: Any,
 ) -> None:
     if timeout is not None and not timeout > 0:
         raise WrongJobType(f"Job type {name!r}: timeout is {timeout!r}, but must be more than 0 seconds.")
-    if retry.max_attempts != 1:
-        raise WrongJobType(
-            f"Job type {name!r}: max_attempts is {retry.max_attempts}; only 1 is supported, jobs are not retried."
-        )
+    for what, value in (("max_attempts", retry.max_attempts), ("max_deliveries", max_deliveries)):
+        if not 1 <= value <= MOST_ATTEMPTS:
+            raise WrongJobType(f"Job type {name!r}: {what} is {value!r}, but must be from 1 to {MOST_ATTEMPTS}.")
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
         raise WrongJobType(f"Job type {name!r}: params is {params!r}, but must be a pydantic model class.")
     if not (isinstance(cost_class, str) or callable(cost_class)):

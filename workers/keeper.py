@@ -1,19 +1,19 @@
-"""The outer process of a worker node (P15, P16).
+"""The outer process of a worker node (P15).
 
-It starts Celery and ends it, says in the database that the node lives, renews the leases of attempts
-whose child lives, kills a child at its hard deadline, and settles an attempt whose child has vanished.
-Celery dies with it. It never talks to the broker from its main thread, so a broker that hangs cannot
-hold up a lease.
+It starts Celery and ends it, says in the database that the node lives, and looks after the attempts that run
+(`custody.py`). Celery dies with it. What could take long, sweeps and the broker's queues, is its clockwork's, in a
+thread of its own, so that it cannot hold up a lease.
 """
 
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from pathlib import Path
 from uuid import uuid4
 
 import structlog
@@ -22,35 +22,20 @@ from django.db import close_old_connections, connection
 from django.db.utils import DatabaseError, InterfaceError
 
 from jobs import classes, lifecycle, nodes, queries, registry
-from jobs.lifecycle import LOST, Lease, Outcome
-from jobs.states import State
-from workers import kernel
+from workers import budget, equipment, kernel, slots, strays
+from workers.budget import RetryBudget
 from workers.children import CLASS_VARIABLE, READY_VARIABLE
-from workers.kernel import Child, die_with_parent
-from workers.overdue import OverdueSweeps
-from workers.runner import NODE_VARIABLE
+from workers.clockwork import Clockwork
+from workers.custody import Custody
+from workers.kernel import die_with_parent
+from workers.slots import Phase, SharedSlots
 
 log = structlog.get_logger(__name__)
 
 CONTROL_PROCESSES = 1
-
-TIMED_OUT = Outcome(State.FAILED, error_code="timeout", error_message="It ran longer than its limit and was ended.")
-
-
-@dataclass(frozen=True)
-class Fence:
-    """Celery's own time limit, the last of all (P30): only a keeper that is stopped lets it be reached."""
-
-    ceiling_seconds: float
-
-    def seconds(self) -> float:
-        return float(
-            self.ceiling_seconds
-            + settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS
-            + lifecycle.HARD_DEADLINE_MARGIN_SECONDS
-            + settings.WEIGHBRIDGE_LEASE_SECONDS
-            + 1
-        )
+CONTROL_CEILING_SECONDS = 60.0
+# A child that settles as the grace ends would have its finished job run again; it gets this much more.
+SETTLING_SECONDS = 3.0
 
 
 class Keeper:
@@ -66,26 +51,40 @@ class Keeper:
             processes=declared.processes if declared else CONTROL_PROCESSES,
             types=tuple(registry.names()),
         )
-        self.fence = Fence(declared.ceiling_seconds if declared else 60)
-        self.children: dict[int, Child] = {}
+        self.ceiling_seconds = declared.ceiling_seconds if declared else CONTROL_CEILING_SECONDS
+        self.grace_seconds = classes.stop_grace_seconds(cost_class)
+        self.folder: Path = settings.WEIGHBRIDGE_DATA_DIR / "nodes" / str(self.node.id)
+        self.slots = SharedSlots.create(self.node.processes)
+        self.budget = RetryBudget.create()
         self.selector = selectors.DefaultSelector()
-        self.ready = False
-        self.stop_by: float | None = None  # monotonic; set by the first TERM
         self.celery: subprocess.Popen[bytes] | None = None
+        self.ready = False
+        self.blameless = False  # whether what still runs at the end is released rather than lost
+        self.stop_by: float | None = None  # monotonic; set by the first TERM
 
     def run(self) -> int:
         """Until Celery ends, by itself or because we were told to stop; the exit status."""
         log.info("node_starts", node=str(self.node.id), cost_class=self.node.cost_class, processes=self.node.processes)
         self._become_keeper()
         self.celery = celery = self._start_celery()
+        self.custody = Custody(
+            self.node.id,
+            self.slots,
+            self.budget,
+            self.folder,
+            self.selector,
+            lambda: kernel.end_orphans(spare=celery.pid),
+        )
         if self.stop_by is not None:  # told to, while there was nothing to stop yet
             celery.terminate()
-        sweeper = OverdueSweeps()
-        sweeper.start()
+        clockwork = Clockwork(self.node, self.slots, self.folder.parent)
+        clockwork.start()
         while celery.poll() is None:
             self._beat(celery)
+            if clockwork.celery_has_stopped:
+                self._give_up_on(celery)
             self._rest()
-        sweeper.stop()
+        clockwork.stop()
         self._close_books(celery)
         return 0 if self.stop_by is not None else 1
 
@@ -93,27 +92,39 @@ class Keeper:
 
     def _become_keeper(self) -> None:
         kernel.adopt_orphans()
-        awake, self._alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.selector.register(awake, selectors.EVENT_READ, self._drain_alarm)
-        signal.set_wakeup_fd(self._alarm)
+        strays.end_those_of_dead_keepers()
+        self.folder.mkdir(mode=0o700, parents=True)
+        awake, alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.selector.register(awake, selectors.EVENT_READ, lambda fd: os.read(fd, 512))
+        signal.set_wakeup_fd(alarm)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._told_to_stop)
 
-    def _start_celery(self) -> subprocess.Popen[bytes]:
+    def _start_celery(self) -> "subprocess.Popen[bytes]":
         """In a session of its own, so that a Ctrl-C in the terminal reaches only us."""
         told, tell = os.pipe()
         self.selector.register(told, selectors.EVENT_READ, self._celery_is_ready)
-        environment = {
-            **os.environ,
-            NODE_VARIABLE: str(self.node.id),
-            CLASS_VARIABLE: self.node.cost_class,
-            READY_VARIABLE: str(tell),
-        }
+        handed_down = [tell, self.slots.fd, self.budget.fd]
         celery = subprocess.Popen(
-            self._command(), env=environment, pass_fds=[tell], start_new_session=True, preexec_fn=die_with_parent
+            self._command(),
+            env={**os.environ, **self._environment(tell)},
+            pass_fds=handed_down,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
         )
         os.close(tell)
         return celery
+
+    def _environment(self, tell: int) -> dict[str, str]:
+        return {
+            equipment.NODE_VARIABLE: str(self.node.id),
+            equipment.FOLDER_VARIABLE: str(self.folder),
+            strays.KEEPER_VARIABLE: strays.myself(),
+            slots.FD_VARIABLE: str(self.slots.fd),
+            budget.FD_VARIABLE: str(self.budget.fd),
+            CLASS_VARIABLE: self.node.cost_class,
+            READY_VARIABLE: str(tell),
+        }
 
     def _command(self) -> list[str]:
         return [
@@ -121,14 +132,19 @@ class Keeper:
             *("--queues", self.node.cost_class),
             *("--hostname", f"{self.node.cost_class}-{str(self.node.id)[:8]}@%h"),
             *("--concurrency", str(self.node.processes)),
-            *("--pool", "prefork", "--time-limit", str(self.fence.seconds())),
+            *("--pool", "prefork", "--time-limit", str(self._last_fence_seconds())),
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
         ]
 
+    def _last_fence_seconds(self) -> float:
+        """Celery's own time limit (P30): only a keeper that stands still lets it be reached."""
+        after_the_limit = settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS + lifecycle.HARD_DEADLINE_MARGIN_SECONDS
+        return float(self.ceiling_seconds + after_the_limit + settings.WEIGHBRIDGE_LEASE_SECONDS + 1)
+
     # ── One beat ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _beat(self, celery: subprocess.Popen[bytes]) -> None:
-        if self.stop_by is not None and time.monotonic() >= self.stop_by:
+    def _beat(self, celery: "subprocess.Popen[bytes]") -> None:
+        if self._patience_is_over():
             log.warning("grace_over", node=str(self.node.id))
             celery.kill()  # its children follow it
             return
@@ -136,11 +152,17 @@ class Keeper:
         try:
             close_old_connections()
             self._say_we_live()
-            self._look_after_leases(celery.pid)
+            self.custody.look(celery.pid)
         except (DatabaseError, InterfaceError) as error:
             # The leases are long and nobody reaps while the database is away (P17): try again next beat.
             log.warning("beat_failed", error=str(error).split("\n")[0])
             connection.close()
+
+    def _patience_is_over(self) -> bool:
+        if self.stop_by is None or time.monotonic() < self.stop_by:
+            return False
+        settles = any(seen.phase is Phase.SETTLING for seen in self.slots.all())
+        return not settles or time.monotonic() >= self.stop_by + SETTLING_SECONDS
 
     def _say_we_live(self) -> None:
         if self.ready:
@@ -148,93 +170,54 @@ class Keeper:
         if self.stop_by is not None:
             nodes.stopping(self.node.id)
 
-    def _look_after_leases(self, celery_pid: int) -> None:
-        leases = queries.leases_of(self.node.id)
-        self._hold_children(celery_pid)  # after reading: whoever holds a lease was born before we look
-        alive = [lease for lease in leases if self._lives(lease)]
-        for lease in leases:
-            if lease not in alive:
-                self._settle(lease, LOST)
-            elif lease.remaining_seconds <= 0:
-                self._end_at_hard_deadline(lease)
-        renewable = [lease for lease in alive if lease.remaining_seconds > 0]
-        if renewable:
-            lifecycle.renew(self.node.id, renewable, settings.WEIGHBRIDGE_LEASE_SECONDS)
-
-    def _hold_children(self, celery_pid: int) -> None:
-        for pid in kernel.children_of(celery_pid) - self.children.keys():
-            child = Child.hold(pid)
-            if child is not None:
-                self.children[pid] = child
-                self.selector.register(child.pidfd, selectors.EVENT_READ, lambda _, child=child: self._let_go(child))
-
-    def _lives(self, lease: Lease) -> bool:
-        child = self.children.get(lease.pid)
-        return child is not None and child.started == lease.process_started and not _has_ended(child)
-
-    def _end_at_hard_deadline(self, lease: Lease) -> None:
-        child = self.children[lease.pid]
-        log.warning("hard_deadline", job_id=str(lease.job_id), attempt=lease.attempt, pid=lease.pid)
-        child.kill()
-        self._settle(lease, TIMED_OUT)
-
-    def _settle(self, lease: Lease, outcome: Outcome) -> None:
-        lifecycle.settle(lease.job_id, lease.attempt, outcome)
-
     # ── Between beats ────────────────────────────────────────────────────────────────────────────────
 
     def _rest(self) -> None:
         """Sleep until the next beat; wake for a signal, for Celery's readiness, for a child that ends."""
-        for key, _ in self.selector.select(settings.WEIGHBRIDGE_BEAT_SECONDS):
+        for key, _ in self.selector.select(self._until_next_beat()):
             key.data(key.fileobj)
 
-    def _drain_alarm(self, fd: int) -> None:
-        os.read(fd, 512)
+    def _until_next_beat(self) -> float:
+        if self.stop_by is None:
+            return float(settings.WEIGHBRIDGE_BEAT_SECONDS)
+        return min(float(settings.WEIGHBRIDGE_BEAT_SECONDS), max(0.05, self.stop_by - time.monotonic()))
 
     def _celery_is_ready(self, fd: int) -> None:
         self.ready = os.read(fd, 1) != b""  # empty: Celery ended before it was
         self.selector.unregister(fd)
         os.close(fd)
 
-    def _let_go(self, child: Child) -> None:
-        """It ended; the beat that follows settles what it held."""
-        self.selector.unregister(child.pidfd)
-        del self.children[child.pid]
-        child.let_go()
+    def _give_up_on(self, celery: "subprocess.Popen[bytes]") -> None:
+        """It consumes nothing though there is work: end it, give back what it runs; we are restarted (P24)."""
+        log.error("celery_consumes_nothing", node=str(self.node.id))
+        self.blameless = True
+        celery.kill()
 
     # ── Stopping ─────────────────────────────────────────────────────────────────────────────────────
 
     def _told_to_stop(self, number: int, frame: object) -> None:
         if self.stop_by is None:
-            self.stop_by = time.monotonic() + settings.WEIGHBRIDGE_STOP_GRACE_SECONDS
+            self.stop_by = time.monotonic() + self.grace_seconds
+            self.slots.say_stopping()
             if self.celery is not None:
                 self.celery.terminate()  # it takes no more, lets running jobs finish, and ends
 
-    def _close_books(self, celery: subprocess.Popen[bytes]) -> None:
+    def _close_books(self, celery: "subprocess.Popen[bytes]") -> None:
         """Celery has ended, and its children with it: settle what they left, and sign off."""
         celery.wait()
-        for child in list(self.children.values()):
-            _await_end(child)
+        self.custody.await_ends()
+        kernel.end_orphans()
         try:
             for lease in queries.leases_of(self.node.id):
-                self._settle(lease, LOST)
+                self._part_with(lease)
             nodes.stopped(self.node.id)
         except (DatabaseError, InterfaceError) as error:
             log.warning("sign_off_failed", error=str(error).split("\n")[0])  # the reaper will find them
-        kernel.end_orphans(spare=0)
+        shutil.rmtree(self.folder, ignore_errors=True)
         log.info("node_stopped", node=str(self.node.id))
 
-
-def _has_ended(child: Child) -> bool:
-    """A pidfd is readable once its process has exited, reaped or not."""
-    with selectors.DefaultSelector() as now:
-        now.register(child.pidfd, selectors.EVENT_READ)
-        return bool(now.select(0))
-
-
-def _await_end(child: Child, at_most_seconds: float = 2.0) -> None:
-    """PDEATHSIG has reached it already; a process in a system call may need a moment."""
-    with selectors.DefaultSelector() as ending:
-        ending.register(child.pidfd, selectors.EVENT_READ)
-        ending.select(at_most_seconds)
-    child.kill()
+    def _part_with(self, lease: lifecycle.Lease) -> None:
+        if self.blameless or self.stop_by is not None:
+            lifecycle.release(lease.job_id, lease.attempt)
+        else:
+            self.custody.settle_vanished(lease)

@@ -2,7 +2,9 @@
 
 import ctypes
 import os
+import select
 import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from workers.usage import process_started
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_SECONDS = 2.0  # with a process that a signal has reached already
 
 
 def die_with_parent() -> None:
@@ -33,23 +36,50 @@ def children_of(pid: int) -> set[int]:
         return set()
 
 
-def end_orphans(spare: int) -> int:
-    """Kill and reap every direct child of ours but `spare`; the number killed."""
-    orphans = children_of(os.getpid()) - {spare}
-    for pid in orphans:
-        _kill_and_reap(pid)
-    return len(orphans)
+def end_orphans(spare: int | None = None) -> int:
+    """Kill and reap every direct child of ours but `spare`, and what they orphan in turn; the number killed."""
+    killed = 0
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (orphans := children_of(os.getpid()) - {spare}) and time.monotonic() < until:
+        for pid in orphans:
+            killed += _kill_and_reap(pid)
+    return killed
 
 
-def _kill_and_reap(pid: int) -> None:
+def _kill_and_reap(pid: int) -> int:
     try:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, os.WNOHANG)  # what is not reaped now is at the next beat
+        reaped, _ = os.waitpid(pid, os.WNOHANG)
+        if not reaped:
+            time.sleep(0.002)  # the kernel is tearing it down
+        return int(reaped == pid)
     except (ProcessLookupError, ChildProcessError):
-        pass
+        return 0
 
 
-@dataclass
+def environment_of(pid: int) -> dict[str, str]:
+    """Empty for a process that is gone or is somebody else's."""
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if b"=" in entry)
+    return {name.decode(errors="replace"): value.decode(errors="replace") for name, _, value in pairs}
+
+
+def all_pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Whether just this process, and not a later one of the same pid, still runs."""
+    try:
+        return process_started(pid) == started
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
 class Child:
     """A pool child, held by a pidfd: it can be asked and killed without ever meeting a reused pid."""
 
@@ -70,11 +100,38 @@ class Child:
             os.close(pidfd)
             return None
 
-    def kill(self) -> None:
+    def send(self, number: int) -> None:
         try:
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:
             pass
 
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+
+    def has_ended(self) -> bool:
+        """A pidfd is readable once its process has exited, reaped or not."""
+        return bool(select.select([self.pidfd], [], [], 0)[0])
+
+    def await_end(self, at_most_seconds: float = PATIENCE_SECONDS) -> None:
+        select.select([self.pidfd], [], [], at_most_seconds)
+
+    def stand_still(self) -> bool:
+        """Stop it and wait until it is stopped; False if it ended instead."""
+        self.send(signal.SIGSTOP)
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until and not self.has_ended():
+            if _run_state(self.pid) in "Tt":
+                return True
+            time.sleep(0.001)  # a stop is a matter of scheduling
+        return not self.has_ended()
+
     def let_go(self) -> None:
         os.close(self.pidfd)
+
+
+def _run_state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"

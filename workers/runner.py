@@ -1,157 +1,166 @@
-"""One attempt of one job, as a pipeline: claim, announce, run, shape the outcome, settle.
+"""One attempt of one job, as a pipeline: claim, arm, announce, run, clear up, settle.
 
 The Celery task that calls this always returns normally: what a job does is the job's outcome, never
 the task's (P21).
 """
 
-import json
+import asyncio
+import inspect
 import os
+import threading
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import cache
-from uuid import UUID
+from functools import partial
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import connection
-from django.db.utils import DatabaseError, DataError, InterfaceError, OperationalError
+from django.db.utils import InterfaceError, OperationalError
 from pydantic import ValidationError
 from structlog.contextvars import bound_contextvars
 
-from jobs import classes, lifecycle, registry, telemetry
-from jobs.lifecycle import Claim, Claimant, Outcome
-from jobs.states import State
-from jobs.storable import holds_nul
-from workers import usage
+from jobs import lifecycle, registry, telemetry
+from jobs.lifecycle import Claim, Outcome
+from workers import descendants, equipment, outcomes, progress, reporting, settling, usage
 from workers.context import JobContext
+from workers.equipment import Equipment
+from workers.logbook import LOGGER
+from workers.once import Database, once
 
 log = structlog.get_logger(__name__)
 
-SETTLE_RETRY_SECONDS = 0.5
-NODE_VARIABLE = "WEIGHBRIDGE_NODE_ID"  # set by the keeper for its children
+ATTEMPT_VARIABLE = "WEIGHBRIDGE_ATTEMPT"  # what a handler starts carries it, so that it can be found (P16)
 
 
 def run_next(cost_class: str, announce: Callable[[Claim], None]) -> None:
     """Claim the first waiting job of the class and run it to its settle; nothing to claim is a no-op."""
-    claim = lifecycle.claim(
-        claimant(),
-        cost_class,
-        registry.names(),
-        settings.WEIGHBRIDGE_LEASE_SECONDS,
-        settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS,
-    )
+    me = equipment.mine()
+    me.slot.clear()
+    claim = _claim(me, cost_class)
     if claim is None:
         return
+    me.slot.begin(claim.token)
     with bound_contextvars(job_id=str(claim.job_id), attempt=claim.attempt, request_id=claim.request_id):
-        _attempt(claim, announce)
+        _attempt(me, claim, announce)
 
 
-@cache
-def claimant() -> Claimant:
-    """Who this process is. Asked for the first time after the fork."""
-    return Claimant(UUID(os.environ[NODE_VARIABLE]), *usage.myself())
+def _claim(me: Equipment, cost_class: str) -> Claim | None:
+    try:
+        return lifecycle.claim(
+            me.claimant,
+            cost_class,
+            registry.names(),
+            settings.WEIGHBRIDGE_LEASE_SECONDS,
+            settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS,
+        )
+    except (OperationalError, InterfaceError) as error:
+        # If it was committed all the same, the keeper finds an attempt that no child works on.
+        log.warning("claim_failed", error=type(error).__name__)
+        connection.close()
+        return None
 
 
-def _attempt(claim: Claim, announce: Callable[[Claim], None]) -> None:
+def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> None:
+    began = time.monotonic()
+    me.limits.arm(claim.limit_seconds)
+    me.logbook.begin()
+    me.budget.count_attempt()
     log.info("job_started", type=claim.type, wait_seconds=round(claim.wait_seconds, 3))
+    threads = {thread.ident for thread in threading.enumerate()}
+    announce(claim)
+    outcome, error = _measured(me, claim)
+    me.limits.disarm()
+    left = _clear_up(threads)
+    _settle(me, claim, outcome, error, began)
+    if error is not None:
+        reporting.attempt_failed(error, claim)
+    if left:
+        # A thread cannot be killed, so its process goes. The pool replaces it.
+        log.warning("threads_left", threads=left)
+        os._exit(0)
+
+
+def _measured(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | None]:
+    meter = usage.Meter()
+    outcome, error = _run(me, claim)
+    used = meter.read()
+    telemetry.RUN.labels(claim.cost_class).observe(used.run_seconds)
     if claim.attempt == 1:
         telemetry.WAIT.labels(claim.cost_class).observe(claim.wait_seconds)
-    announce(claim)
-    outcome = _measured(claim)
-    telemetry.RUN.labels(claim.cost_class).observe(outcome.run_seconds or 0)
-    state = settle_until_stored(claim, outcome)
-    log.info("job_settled", type=claim.type, state=state, code=outcome.error_code, run_seconds=outcome.run_seconds)
-
-
-def _measured(claim: Claim) -> Outcome:
-    meter = usage.Meter()
-    outcome = _outcome(claim)
-    used = meter.read()
     return replace(
         outcome,
+        log=me.logbook.text(),
         run_seconds=used.run_seconds,
         cpu_seconds=used.cpu_seconds,
         peak_rss_bytes=used.peak_rss_bytes,
-    )
+    ), error
 
 
-def _outcome(claim: Claim) -> Outcome:
+def _run(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | None]:
+    """The outcome, and the exception that made it, if one did."""
+    cut = claim.remaining_seconds is not None and claim.remaining_seconds <= claim.limit_seconds
+    error: BaseException | None = None
+    try:
+        result = me.limits.inside(lambda: _body(me, claim))
+        outcome = result if isinstance(result, Outcome) else outcomes.of_result(result, claim.cost_class)
+    except BaseException as raised:  # SystemExit and MemoryError are a job's failure too (P21)
+        error = raised
+        outcome = outcomes.of_exception(raised, settling.retry_of(claim.type), cut)
+    return outcomes.after_a_signal(me.limits.fired, outcome, error, cut)
+
+
+def _body(me: Equipment, claim: Claim) -> Any:
+    """What the handler returns; an Outcome if it cannot be called."""
     job_type = registry.get(claim.type)
     if job_type is None:  # claims name known types only, so this is a registry that changed under us
-        return _failed("unknown_type", f"This worker does not know job type {claim.type}.")
+        return outcomes.failed("unknown_type", f"This worker does not know job type {claim.type}.")
     try:
         params = job_type.params.model_validate(claim.params)
     except ValidationError as error:
         # It was valid at the door: the type changed since.
-        return _failed(
-            "invalid_params", "The params no longer fit the job type.", str(error.errors(include_input=False))
-        )
-    try:
-        result = job_type.handler(_context(claim, params))
-    except BaseException as error:  # SystemExit and MemoryError are a job's failure too (P21)
-        return _failed("handler_error", type(error).__name__, traceback.format_exc())
-    return _shaped(result, claim.cost_class)
+        detail = str(error.errors(include_input=False))
+        return outcomes.failed("invalid_params", "The params no longer fit the job type.", detail)
+    return call(job_type.handler, _context(me, claim, params))
 
 
-def _context(claim: Claim, params) -> JobContext:  # type: ignore[no-untyped-def, type-arg]
+def call(handler: Callable[[Any], Any], ctx: JobContext[Any]) -> Any:
+    """A coroutine function gets a loop of its own, cancelled when the limit raises (P28)."""
+    if inspect.iscoroutinefunction(handler):
+        return asyncio.run(handler(ctx))
+    return handler(ctx)
+
+
+def _context(me: Equipment, claim: Claim, params: Any) -> JobContext[Any]:
+    os.environ[ATTEMPT_VARIABLE] = str(claim.token)
     return JobContext(
         params,
         job_id=claim.job_id,
         attempt=claim.attempt,
-        timeout_seconds=claim.timeout_seconds,
-        log=structlog.get_logger(claim.type).bind(job_id=str(claim.job_id), attempt=claim.attempt),
-        report=lambda fraction, note: _report(claim, fraction, note),
+        limit_seconds=claim.limit_seconds,
+        log=structlog.get_logger(f"{LOGGER}.{claim.type}").bind(job_id=str(claim.job_id), attempt=claim.attempt),
+        report=partial(progress.report, claim),
+        once=partial(once, Database(claim.job_id, claim.attempt)),
+        cancelled=lambda: me.slot.cancelled,
+        stopping=lambda: me.slot.shared.stopping,
+        job_retries=claim.max_attempts > 1,
     )
 
 
-def _report(claim: Claim, fraction: float, note: str) -> None:
-    """Progress is a courtesy: a database that is away for a moment must not fail the job."""
-    try:
-        lifecycle.report_progress(claim.job_id, claim.attempt, fraction, note)
-    except DatabaseError as error:
-        log.warning("progress_not_written", error=type(error).__name__)
+def _clear_up(threads: Collection[int | None]) -> list[str]:
+    """End what the handler left; the names of threads that cannot be."""
+    killed = descendants.end_processes(os.getpid())
+    if killed:
+        log.warning("processes_left", count=killed)
+    return descendants.threads_besides(threads)
 
 
-def _shaped(result: object, cost_class: str) -> Outcome:
-    """A result must be JSON that PostgreSQL can store, and no larger than its class allows."""
-    try:
-        text = json.dumps(result, allow_nan=False, ensure_ascii=False)
-        size = len(text.encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        return _failed("bad_result", "The handler's result is not JSON-able data.", f"{type(error).__name__}: {error}")
-    value = json.loads(text)
-    if "\\u0000" in text and holds_nul(value):
-        return _failed("bad_result", "The handler's result holds the character U+0000, which cannot be stored.")
-    limit = classes.get(cost_class).result_bytes
-    if size > limit:
-        return _failed("result_too_large", f"The result is {size} bytes; at most {limit} are kept.")
-    return Outcome(State.SUCCEEDED, result=value)
-
-
-def _failed(code: str, message: str, detail: str = "") -> Outcome:
-    return Outcome(State.FAILED, error_code=code, error_message=message, detail=detail)
-
-
-def settle_until_stored(claim: Claim, outcome: Outcome) -> State | None:
-    """Settle, however long the database is away (P34). None: the lease was lost, and nothing changed."""
-    _leave_transactions()
-    while True:
-        try:
-            return lifecycle.settle(claim.job_id, claim.attempt, outcome)
-        except (OperationalError, InterfaceError) as error:
-            log.warning("settle_waits", error=type(error).__name__)
-            connection.close()  # in whatever state the handler or the outage left it
-            time.sleep(SETTLE_RETRY_SECONDS)
-        except DataError as error:
-            log.warning("result_not_storable", error=type(error).__name__)
-            outcome = _failed("bad_result", "The handler's result cannot be stored as JSON.", str(error))
-
-
-def _leave_transactions() -> None:
-    """A transaction that a handler left open would swallow the settle."""
-    if connection.in_atomic_block or not connection.get_autocommit():
-        log.warning("transaction_left_open")
-        connection.in_atomic_block = False
-        connection.close()
+def _settle(me: Equipment, claim: Claim, outcome: Outcome, error: BaseException | None, began: float) -> None:
+    remaining = None if claim.remaining_seconds is None else claim.remaining_seconds - (time.monotonic() - began)
+    me.slot.settle()
+    state = settling.until_stored(
+        lambda final: settling.conclude(claim, final, error, remaining, me.budget.spend), outcome
+    )
+    me.slot.clear()
+    log.info("job_settled", type=claim.type, state=state, code=outcome.error_code, run_seconds=outcome.run_seconds)

@@ -1,0 +1,72 @@
+"""A handler that is run by hand, by a test or by `manage.py run`: its type, and its params as the door would take them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from jobs import classes, registry
+from jobs.classes import CostClass
+from jobs.registry import JobType
+from jobs.storable import holds_nul
+
+
+class Refused(ValueError):
+    """No job could be made of this; the text is a sentence."""
+
+
+def type_of(handler: str | Callable[..., Any]) -> JobType:
+    """By the name of a type, or by its handler. Raises Refused."""
+    if not isinstance(handler, str):
+        for job_type in registry.all_types():
+            if job_type.handler is handler:
+                return job_type
+        raise Refused(f"{handler!r} is not the handler of a job type: it has no @job.")
+    known = registry.get(handler)
+    if known is None:
+        raise Refused(f"There is no job type {handler!r}; there are {', '.join(registry.names()) or 'none'}.")
+    return known
+
+
+def params_of(job_type: JobType, given: Any) -> tuple[BaseModel, CostClass]:
+    """The validated model, and the class in which the job would run. Raises Refused."""
+    raw = _as_json(given)
+    data = from_json(raw, allow_inf_nan=False)
+    if not isinstance(data, dict):
+        raise Refused("Params must be a JSON object.")
+    if holds_nul(data):
+        raise Refused("The params hold the character U+0000, which cannot be stored.")
+    try:
+        params = job_type.params.model_validate(data)
+    except ValidationError as error:
+        raise Refused(f"The params do not fit {job_type.name}: {_told(error)}.") from error
+    cost_class = _class_of(job_type, params)
+    if len(raw) > cost_class.params_bytes:
+        raise Refused(f"The params are {len(raw)} bytes; at most {cost_class.params_bytes} are taken.")
+    return params, cost_class
+
+
+def _as_json(given: Any) -> bytes:
+    if isinstance(given, BaseModel):
+        given = given.model_dump(mode="json")
+    try:
+        return json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"The params are not JSON-able data: {error}.") from None
+
+
+def _class_of(job_type: JobType, params: BaseModel) -> CostClass:
+    name = job_type.weigh(params)
+    if name not in classes.declared():
+        raise Refused(f"{job_type.name} asks for cost class {name!r}; declared are {', '.join(classes.declared())}.")
+    return classes.get(name)
+
+
+def _told(error: ValidationError) -> str:
+    """Places and reasons, without the values, which may be secret."""
+    return "; ".join(
+        f"{'.'.join(map(str, row['loc'])) or 'params'}: {row['msg'].removeprefix('Value error, ').rstrip('.')}"
+        for row in error.errors(include_url=False, include_context=False, include_input=False)
+    )

@@ -1,0 +1,43 @@
+"""What a handler left behind: processes and threads. They end with the job (P21)."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Collection
+
+from workers.kernel import children_of
+
+PATIENCE_SECONDS = 1.0
+
+
+def end_processes(root: int) -> int:
+    """Kill every descendant of `root`, and reap its own children; the number killed."""
+    killed = 0
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (found := _descendants(root)) and time.monotonic() < until:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+        _reap()
+        if _descendants(root):
+            time.sleep(0.01)  # they are being torn down by the kernel
+    return killed
+
+
+def _descendants(root: int) -> set[int]:
+    direct = children_of(root)
+    return direct.union(*(_descendants(pid) for pid in direct))
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def threads_besides(known: Collection[int | None]) -> list[str]:
+    """Names of threads that run and were not there before the job."""
+    return [thread.name for thread in threading.enumerate() if thread.ident not in known]

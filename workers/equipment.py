@@ -1,0 +1,82 @@
+"""What a pool child has for its whole life: who it is, its slot, its limits, its logbook.
+
+The files lie in a folder of the node, named by pid, so that the keeper finds those of a child that is gone.
+"""
+
+import logging
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+
+from jobs.lifecycle import Claimant
+from workers import logbook, usage
+from workers.budget import RetryBudget
+from workers.limits import Limits
+from workers.logbook import Logbook
+from workers.slots import OwnSlot, SharedSlots
+
+# Set by the keeper for its children.
+NODE_VARIABLE = "WEIGHBRIDGE_NODE_ID"
+FOLDER_VARIABLE = "WEIGHBRIDGE_NODE_DIR"
+
+
+@dataclass(frozen=True)
+class Papers:
+    """The two files of one child."""
+
+    trace: Path  # where it stood when its watchdog ended it; empty otherwise
+    log: Path
+
+    @classmethod
+    def of(cls, folder: Path, pid: int) -> "Papers":
+        return cls(folder / f"{pid}.trace", folder / f"{pid}.log")
+
+    def read(self) -> tuple[str, str]:
+        """Trace and log, empty where there is none."""
+        return _text(self.trace), _text(self.log)
+
+    def remove(self) -> None:
+        self.trace.unlink(missing_ok=True)
+        self.log.unlink(missing_ok=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return logbook.tail(path.read_bytes())
+    except FileNotFoundError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Equipment:
+    claimant: Claimant
+    slot: OwnSlot
+    limits: Limits
+    budget: RetryBudget
+    logbook: Logbook
+
+
+@cache
+def mine() -> Equipment:
+    """Of this process. Asked for the first time right after the fork."""
+    papers = Papers.of(Path(os.environ[FOLDER_VARIABLE]), os.getpid())
+    slot = OwnSlot(SharedSlots.inherited())
+    traces = os.open(papers.trace, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return Equipment(
+        claimant=Claimant(UUID(os.environ[NODE_VARIABLE]), *usage.myself()),
+        slot=slot,
+        limits=Limits(slot, traces, settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS),
+        budget=RetryBudget.inherited(),
+        logbook=_attached(Logbook(papers.log)),
+    )
+
+
+def _attached(book: Logbook) -> Logbook:
+    """Lines look as they do in the process's own log."""
+    book.setFormatter(logging.getLogger().handlers[0].formatter)
+    logging.getLogger(logbook.LOGGER).addHandler(book)
+    return book

@@ -1,0 +1,45 @@
+"""How a handler ends an attempt otherwise than by returning. No Django."""
+
+import math
+import re
+from typing import Any
+
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,62}")
+MESSAGE_LENGTH = 1000
+
+
+class Fail(Exception):
+    """The job cannot succeed, and its caller may read why.
+
+    code: stable, snake_case; message: a sentence; details: JSON-able data, or None. It is not retried unless
+    `retryable` is set. Of any other exception callers see its class name only.
+    """
+
+    def __init__(self, code: str, message: str, details: Any = None, *, retryable: bool = False) -> None:
+        if not _CODE.fullmatch(code):
+            raise ValueError(f"Fail code {code!r}: must be snake_case, at most 63 characters.")
+        super().__init__(code, message)
+        self.code, self.message, self.details, self.retryable = code, message[:MESSAGE_LENGTH], details, retryable
+
+
+class RetryLater(Exception):
+    """Try this job again, not before `after` seconds from now. It counts as a failed attempt."""
+
+    def __init__(self, after: float, message: str = "") -> None:
+        if not (math.isfinite(after) and after >= 0):
+            raise ValueError(f"RetryLater after {after!r}: must be a number of seconds from 0.")
+        super().__init__(message)
+        self.after = after
+
+
+class Ended(KeyboardInterrupt):
+    """Raised inside a handler from outside, as an interrupt is: `except Exception` does not swallow it, asyncio lets it
+    through instead of writing it to its log, and subprocess.run ends the process that it waits for."""
+
+
+class JobTimeout(Ended):
+    """The attempt's time is up; what is left is the grace."""
+
+
+class JobCancelled(Ended):
+    """The job was cancelled; what is left is the grace."""

@@ -1,0 +1,153 @@
+"""`ctx.once`: an effect that a job has once, however many attempts it takes (P28).
+
+The rule is here; where keys are kept is the store's business: the database for a job, memory for a handler that
+runs without one.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+from uuid import UUID
+
+import structlog
+from django.db import connection
+from django.db.utils import InterfaceError, OperationalError
+from jobs.once import Kept, StaleAttempt
+
+from jobs import once as stored
+from jobs.storable import holds_nul
+from workers.failures import Ended
+
+log = structlog.get_logger(__name__)
+
+KEY_LENGTH = 200
+LARGEST_BYTES = 1_048_576  # of one result; an effect's receipt, not a job's result
+STORE_RETRY_SECONDS = 0.5
+_ALLOW = "DJANGO_ALLOW_ASYNC_UNSAFE"
+
+
+class LeaseLost(Ended):
+    """The job is somebody else's by now: this attempt may have no further effect (P18)."""
+
+
+class Store(Protocol):
+    def recall(self, key: str) -> Kept | None: ...
+    def keep(self, key: str, text: str) -> Kept: ...
+    def take(self, key: str) -> bool: ...
+
+
+def once(store: Store, key: str, fn: Callable[[], Any] | None) -> Any:
+    """What JobContext.once does, with its keys in `store`."""
+    _check(key)
+    if fn is None:
+        return store.take(key)
+    kept = store.recall(key)
+    if kept is None:
+        kept = store.keep(key, _as_json(key, fn()))
+    if kept.taken:
+        raise ValueError(f"once({key!r}) was taken alone before, so there is no result to return; use another key.")
+    return kept.result
+
+
+def _check(key: str) -> None:
+    if not (isinstance(key, str) and 1 <= len(key) <= KEY_LENGTH and "\0" not in key):
+        raise ValueError(f"once key {key!r:.80}: must be text of 1 to {KEY_LENGTH} characters.")
+
+
+def _as_json(key: str, result: object) -> str:
+    """Too late to prevent the effect, but the author is told the first time the code runs."""
+    try:
+        text = json.dumps(result, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"The result of once({key!r}) is not JSON-able data: {error}") from None
+    if size > LARGEST_BYTES:
+        raise ValueError(f"The result of once({key!r}) is {size} bytes; at most {LARGEST_BYTES} are kept.")
+    if "\\u0000" in text and holds_nul(json.loads(text)):
+        raise ValueError(f"The result of once({key!r}) holds the character U+0000, which cannot be stored.")
+    return text
+
+
+class Memory:
+    """Keys of a handler that runs without a job in the database; gone with the process."""
+
+    def __init__(self, kept: Mapping[str, Kept] | None = None) -> None:
+        self._kept = dict(kept or {})
+
+    def copy(self) -> "Memory":
+        return Memory(self._kept)
+
+    def recall(self, key: str) -> Kept | None:
+        return self._kept.get(key)
+
+    def keep(self, key: str, text: str) -> Kept:
+        return self._kept.setdefault(key, Kept(json.loads(text)))
+
+    def take(self, key: str) -> bool:
+        taken = Kept(taken=True)
+        return self._kept.setdefault(key, taken) is taken
+
+
+class Database:
+    """Keys of one attempt of one job."""
+
+    def __init__(self, job_id: UUID, attempt: int) -> None:
+        self._job_id = job_id
+        self._attempt = attempt
+
+    def recall(self, key: str) -> Kept | None:
+        with _own_statement():
+            return stored.recall(self._job_id, self._attempt, key)
+
+    def keep(self, key: str, text: str) -> Kept:
+        """The effect has happened, so this is tried for as long as the attempt lasts: its limit ends it."""
+        while True:
+            try:
+                with _own_statement():
+                    return stored.keep(self._job_id, self._attempt, key, text)
+            except (OperationalError, InterfaceError) as error:
+                if _in_a_transaction():
+                    raise
+                log.warning("once_waits", error=type(error).__name__)
+                connection.close()
+                time.sleep(STORE_RETRY_SECONDS)
+
+    def take(self, key: str) -> bool:
+        """Never repeated: an answer that got lost may have been a yes."""
+        with _own_statement():
+            return stored.take(self._job_id, self._attempt, key)
+
+
+@contextmanager
+def _own_statement() -> Iterator[None]:
+    """On a connection that is known to live, also while the handler's event loop runs."""
+    if not _in_a_transaction():
+        connection.close_if_unusable_or_obsolete()
+    try:
+        with on_this_thread():
+            yield
+    except StaleAttempt:
+        raise LeaseLost from None
+
+
+def _in_a_transaction() -> bool:
+    """What is stored in the handler's own transaction is kept or undone together with it."""
+    return connection.in_atomic_block or (connection.connection is not None and not connection.get_autocommit())
+
+
+@contextmanager
+def on_this_thread() -> Iterator[None]:
+    """Django refuses the database to code under an event loop, lest it blocks the loop. Ours are single statements of
+    a process that has nothing but this job to do, on the connection of its own thread."""
+    before = os.environ.get(_ALLOW)
+    os.environ[_ALLOW] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_ALLOW]
+        else:
+            os.environ[_ALLOW] = before
