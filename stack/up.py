@@ -11,18 +11,20 @@ from pathlib import Path
 from stack.failures import StackError
 from stack.local import Stack
 from stack.programs import ROOT
+from stack.reload import Reloader
 from stack.signals import StopRequested, StopSignals
 
 LOOK_SECONDS = 1.0
 
 
 def main() -> int:
-    argparse.ArgumentParser(
-        prog="bin/up", description="Run the whole stack in the foreground until Ctrl-C."
-    ).parse_args()
+    parser = argparse.ArgumentParser(prog="bin/up", description="Run the whole stack in the foreground until Ctrl-C.")
+    parser.add_argument("--reload", action="store_true", help="restart the web and the workers when code changes")
+    options = parser.parse_args()
     signals = StopSignals()
     signals.install()
-    return stay_up(Stack(data_dir_of(os.environ.get("WEIGHBRIDGE_DATA_DIR")), say=tell, hurry=signals.hurry), signals)
+    stack = Stack(data_dir_of(os.environ.get("WEIGHBRIDGE_DATA_DIR")), say=tell, hurry=signals.hurry)
+    return stay_up(stack, signals, reload=options.reload)
 
 
 def data_dir_of(given: str | None) -> Path:
@@ -30,13 +32,16 @@ def data_dir_of(given: str | None) -> Path:
     return ROOT / (given or ".data")
 
 
-def stay_up(stack: Stack, signals: StopSignals) -> int:
+def stay_up(stack: Stack, signals: StopSignals, reload: bool = False) -> int:
     """Start the stack, say that it is ready, keep it up until a signal; the exit code."""
+    reloader = Reloader(stack, tell) if reload else None
     try:
         stack.start()
         announce(stack)
         while True:
             stack.watch()
+            if reloader:
+                reloader.look()
             time.sleep(LOOK_SECONDS)
     except StopRequested:
         return 0
