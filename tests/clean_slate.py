@@ -1,4 +1,4 @@
-"""Fixtures: no test inherits another's wake-ups, kept answers or open circuit breaker."""
+"""Fixtures: no test inherits another's wake-ups, kept answers, open circuit breaker or progress connection."""
 
 from collections.abc import Iterator
 
@@ -8,14 +8,19 @@ from django.conf import settings
 
 from jobs import classes, queries, wakeups
 from tests.second_connections import Elsewhere, elsewhere
+from workers import progress
 
 
 @pytest.fixture(autouse=True)
-def clean_slate() -> None:
+def clean_slate() -> Iterator[None]:
     queries.drain.forget()  # type: ignore[attr-defined]
     queries.class_view.forget()  # type: ignore[attr-defined]
     wakeups.breaker.close()
     forget_queues()
+    yield
+    if progress._own is not None:  # else the test database could not be dropped at the end
+        progress._own.close()
+        progress._own = None
 
 
 def forget_queues() -> None:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.lifecycle import Claim, Claimant, Outcome
+from jobs.lifecycle import Claim, Claimant, Lease, Outcome
 from jobs.models import ApiClient, Job, WorkerNode
 from jobs.states import State
 
@@ -76,3 +76,22 @@ def read(job_id: UUID) -> Job:
 def row(job_id: UUID) -> dict[str, Any]:
     """Every column, to see that nothing changed."""
     return dict(Job.objects.filter(pk=job_id).values().get())
+
+
+def a_lease(job_id: UUID, attempt: int) -> Lease:
+    """As a keeper reads it; only what a renewal looks at is real."""
+    return Lease(
+        job_id=job_id,
+        attempt=attempt,
+        token=0,
+        pid=0,
+        process_started=0,
+        type=TYPE,
+        cost_class="light",
+        request_id="",
+        failures=0,
+        max_attempts=1,
+        remaining_seconds=None,
+        hard_seconds=0.0,
+        cancel_requested=False,
+    )

@@ -17,6 +17,8 @@ PROGRAMS = ("web", "worker-light", "worker-heavy", "worker-control", "beat", "fl
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if _only_hands_out(early_config):
+        return
     data_dir = Path(tempfile.mkdtemp(prefix="weighbridge-tests-"))
     os.environ["WEIGHBRIDGE_DATA_DIR"] = str(data_dir / "own")
     if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
@@ -25,3 +27,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         early_config.add_cleanup(servers.erase)
         os.environ.update(DATABASE_URL=servers.database_url, REDIS_URL=servers.redis_url)
     early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))
+
+
+def _only_hands_out(config: pytest.Config) -> bool:
+    """With -n, the process that pytest was called in runs no test itself; each of its workers has servers of its own."""
+    return bool(getattr(config.known_args_namespace, "numprocesses", None)) and "PYTEST_XDIST_WORKER" not in os.environ

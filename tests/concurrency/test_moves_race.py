@@ -2,151 +2,91 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from datetime import timedelta
-from threading import Barrier, BrokenBarrierError
-from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.lifecycle import Claim, Outcome
+from jobs.lifecycle import Outcome
 from jobs.models import Attempt, Job, Sweep
 from jobs.states import State
 from tests import job_rows
 from tests.concurrency.crowd import Crowd
+from tests.concurrency.rounds import ROUNDS, SPREAD_SECONDS, class_of, hit, jobs_for_rounds, race, rows, there
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-ROUNDS = 300
-HIT = 15  # each order of arrival at least this often
-SPREAD_SECONDS = 0.002  # of the arrivals, about what a statement takes
 
 FAILURE = Outcome(State.FAILED, error_code="handler_error")
 
 
-def _race(*acts: Callable[[int], Any], rounds: int = ROUNDS) -> list[tuple[Any, ...]]:
-    """In every round all acts at once, each on its own connection; what they returned, by round.
-
-    Each act in turn is held back a little more or less, so that every order of arrival comes up.
-    """
-    gate = Barrier(len(acts))
-
-    def all_rounds(number: int, act: Callable[[int], Any]) -> list[Any]:
-        try:
-            return [_one_round(gate, number, round_, act) for round_ in range(rounds)]
-        except BaseException:
-            gate.abort()
-            raise
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        racing = [pool.submit(all_rounds, number, act) for number, act in enumerate(acts)]
-        wait(racing, 120, FIRST_EXCEPTION)
-        for failed in [one for one in racing if one.done() and one.exception()]:
-            if not isinstance(failed.exception(), BrokenBarrierError):  # those that only missed it
-                failed.result()
-        return list(zip(*[one.result(120) for one in racing], strict=True))
-
-
-def _one_round(gate: Barrier, number: int, round_: int, act: Callable[[int], Any]) -> Any:
-    gate.wait(30)
-    if round_ % (number + 2) == 0:
-        time.sleep(SPREAD_SECONDS * (round_ % 7) / 6)  # to vary the order; no result depends on it
-    return act(round_)
-
-
-def _jobs(**fields: Any) -> list[Job]:
-    """One for each round, each in a class of its own, so that a claim can be told which one."""
-    client = job_rows.a_client()
-    given = {"client": client, "type": job_rows.TYPE, "admitted_bound": 1, "timeout_seconds": 10.0, **fields}
-    Job.objects.bulk_create([Job(cost_class=_class(round_), **given) for round_ in range(ROUNDS)])
-    return _rows()
-
-
-def _class(round_: int) -> str:
-    return f"round_{round_}"
-
-
-def _rows() -> list[Job]:
-    return sorted(Job.objects.all(), key=lambda job: int(job.cost_class.removeprefix("round_")))
-
-
-def _hit(outcomes: "Counter[str]", *expected: str) -> None:
-    print(f"hit: {dict(outcomes)}")
-    assert set(outcomes) == set(expected)
-    assert min(outcomes.values()) >= HIT
-
-
 def test_cancel_against_claim() -> None:
     """Either the body never starts, or the job runs and has its cancel noted; never both, never neither."""
-    node, jobs = job_rows.a_node(), _jobs()
-    races = _race(lambda r: lifecycle.cancel(jobs[r].pk), lambda r: job_rows.claim(node, _class(r)))
+    node, jobs = job_rows.a_node(), jobs_for_rounds()
+    races = race(lambda r: lifecycle.cancel(jobs[r].pk), lambda r: job_rows.claim(node, class_of(r)))
     outcomes: Counter[str] = Counter()
-    for (cancelled, claimed), job in zip(races, _rows(), strict=True):
-        assert cancelled
+    for (cancelled, claimed), job in zip(races, rows(), strict=True):
+        assert cancelled == job.state
         assert job.cancel_requested_at is not None
         assert job.state == ("cancelled" if claimed is None else "running")
         assert Attempt.objects.filter(job=job).count() == (claimed is not None)
         outcomes[job.state] += 1
-    _hit(outcomes, "cancelled", "running")
+    hit(outcomes, "cancelled", "running")
 
 
 def test_cancel_against_settle() -> None:
     """A cancel that was answered ends cancelled, one that was not leaves the success alone (P20)."""
-    node, jobs = job_rows.a_node(), _jobs()
-    claims = [job_rows.claim(node, _class(r)) for r in range(ROUNDS)]
-    races = _race(lambda r: lifecycle.cancel(jobs[r].pk), lambda r: job_rows.succeed(_there(claims[r]), r))
+    node, jobs = job_rows.a_node(), jobs_for_rounds()
+    claims = [job_rows.claim(node, class_of(r)) for r in range(ROUNDS)]
+    races = race(lambda r: lifecycle.cancel(jobs[r].pk), lambda r: job_rows.succeed(there(claims[r]), r))
     outcomes: Counter[str] = Counter()
-    for (answered, settled), job in zip(races, _rows(), strict=True):
+    for (answer, settled), job in zip(races, rows(), strict=True):
+        assert answer in {State.RUNNING, None}
+        answered = answer is not None
         assert job.state == settled == ("cancelled" if answered else "succeeded")
         assert (job.result is None) is answered
         assert (job.cancel_requested_at is not None) is answered
         outcomes[job.state] += 1
-    _hit(outcomes, "cancelled", "succeeded")
+    hit(outcomes, "cancelled", "succeeded")
 
 
 def test_two_cancels_against_claim_and_settle() -> None:
     """Wherever in a job's life the cancels fall, their answers and the end agree."""
-    node, jobs = job_rows.a_node(), _jobs()
+    node, jobs = job_rows.a_node(), jobs_for_rounds()
     held_back = [0.0, 0.001, 0.002, 0.005, 0.01, 0.03]  # from before the claim to after the settle
 
     def run(round_: int) -> State | None:
-        claimed = job_rows.claim(node, _class(round_))
+        claimed = job_rows.claim(node, class_of(round_))
         time.sleep(SPREAD_SECONDS)  # its body
         return job_rows.succeed(claimed) if claimed else None
 
-    def cancel(round_: int) -> bool:
+    def cancel(round_: int) -> State | None:
         time.sleep(held_back[round_ % len(held_back)])
         return lifecycle.cancel(jobs[round_].pk)
 
-    races = _race(cancel, run, cancel)
+    races = race(cancel, run, cancel)
     outcomes: Counter[str] = Counter()
-    for (first, settled, second), job in zip(races, _rows(), strict=True):
+    for (first, settled, second), job in zip(races, rows(), strict=True):
         answered = first or second
         assert job.state == ("cancelled" if answered else "succeeded")
         assert settled == (job.state if job.attempt else None)
         assert job.finished_at is not None
         outcomes["never ran" if not job.attempt else "cancelled as it ran" if answered else "too late"] += 1
-    _hit(outcomes, "never ran", "cancelled as it ran", "too late")
+    hit(outcomes, "never ran", "cancelled as it ran", "too late")
 
 
 def test_expire_against_claim() -> None:
     """A job whose time runs out in the moment of its claim is started or expired, not both."""
     node = job_rows.a_node()
-    jobs = _jobs(start_by=Now() + timedelta(hours=1))
+    jobs = jobs_for_rounds(start_by=Now() + timedelta(hours=1))
 
     def let_expire(round_: int) -> int:
         Job.objects.filter(pk=jobs[round_].pk, state="queued").update(start_by=Now())
         return lifecycle.expire(jobs[round_].pk)
 
-    races = _race(let_expire, lambda r: job_rows.claim(node, _class(r)))
+    races = race(let_expire, lambda r: job_rows.claim(node, class_of(r)))
     outcomes: Counter[str] = Counter()
-    for (expired, claimed), job in zip(races, _rows(), strict=True):
+    for (expired, claimed), job in zip(races, rows(), strict=True):
         assert (expired, claimed is None) in {(1, True), (0, False), (0, True)}
         if job.state == "queued":  # each left it to the other; the next sweep ends it
             assert lifecycle.expire(job.pk) == 1
@@ -154,42 +94,42 @@ def test_expire_against_claim() -> None:
         assert job.state == ("expired" if expired else "running")
         assert job.attempt == (0 if expired else 1)
         outcomes[job.state] += 1
-    _hit(outcomes, "expired", "running")
+    hit(outcomes, "expired", "running")
 
 
 def test_two_claims_for_one_job() -> None:
-    node, jobs = job_rows.a_node(), _jobs()
-    races = _race(*[lambda r: job_rows.claim(node, _class(r))] * 2)
+    node, jobs = job_rows.a_node(), jobs_for_rounds()
+    races = race(*[lambda r: job_rows.claim(node, class_of(r))] * 2)
     winners: Counter[str] = Counter()
-    for claims, job, row in zip(races, jobs, _rows(), strict=True):
+    for claims, job, row in zip(races, jobs, rows(), strict=True):
         (won,) = [claimed for claimed in claims if claimed is not None]
         assert (won.job_id, won.attempt, row.attempt) == (job.pk, 1, 1)
         winners["first" if claims[0] else "second"] += 1
     assert Attempt.objects.count() == ROUNDS
-    _hit(winners, "first", "second")
+    hit(winners, "first", "second")
 
 
 def test_two_settles_of_one_attempt() -> None:
     """As a keeper that thinks its child is lost, and the child."""
-    node, jobs = job_rows.a_node(), _jobs()
-    claims = [_there(job_rows.claim(node, _class(r))) for r in range(ROUNDS)]
-    races = _race(
+    node, jobs = job_rows.a_node(), jobs_for_rounds()
+    claims = [there(job_rows.claim(node, class_of(r))) for r in range(ROUNDS)]
+    races = race(
         lambda r: job_rows.succeed(claims[r], r), lambda r: lifecycle.settle(jobs[r].pk, claims[r].attempt, FAILURE)
     )
     outcomes: Counter[str] = Counter()
-    for (succeeded, failed), job in zip(races, _rows(), strict=True):
+    for (succeeded, failed), job in zip(races, rows(), strict=True):
         assert (succeeded is None) != (failed is None)
         assert job.state == (succeeded or failed)
         assert Attempt.objects.get(job=job).outcome == job.state
         assert job.error_code == ("handler_error" if failed else "")
         outcomes[job.state] += 1
-    _hit(outcomes, "succeeded", "failed")
+    hit(outcomes, "succeeded", "failed")
 
 
 def test_a_renewal_against_the_reaper() -> None:
     """A lease is renewed or reaped; a renewal that says it held is never overtaken."""
-    node, jobs = job_rows.a_node(), _jobs()
-    claims = [_there(job_rows.claim(node, _class(r))) for r in range(ROUNDS)]
+    node, jobs = job_rows.a_node(), jobs_for_rounds(max_deliveries=1)
+    claims = [there(job_rows.claim(node, class_of(r))) for r in range(ROUNDS)]
     over = {r: Job.objects.filter(pk=jobs[r].pk) for r in range(ROUNDS)}
     Job.objects.update(lease_until=Now() + timedelta(hours=1))
 
@@ -198,21 +138,16 @@ def test_a_renewal_against_the_reaper() -> None:
         return lifecycle.reap()
 
     def renew(round_: int) -> int:
-        return lifecycle.renew(node.pk, [lifecycle.Lease(jobs[round_].pk, claims[round_].attempt, 0, 0, 0.0)], 3600)
+        return lifecycle.renew(node.pk, [job_rows.a_lease(jobs[round_].pk, claims[round_].attempt)], 3600)
 
-    races = _race(lapse_and_reap, renew)
+    races = race(lapse_and_reap, renew)
     outcomes: Counter[str] = Counter()
-    for (reaped, renewed), job in zip(races, _rows(), strict=True):
+    for (reaped, renewed), job in zip(races, rows(), strict=True):
         # Renewed before it lapsed and reaped after is a third way: both said the truth of their instant.
         assert job.state == ("failed" if reaped else "running")
         assert reaped or renewed
         outcomes["reaped" if reaped else "renewed"] += 1
-    _hit(outcomes, "reaped", "renewed")
-
-
-def _there(claimed: Claim | None) -> Claim:
-    assert claimed is not None
-    return claimed
+    hit(outcomes, "reaped", "renewed")
 
 
 # ── Processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,11 +180,24 @@ def test_four_processes_that_reap_at_once_end_each_job_once(crowd: Crowd) -> Non
     node = job_rows.a_node()
     for _ in range(5):
         for _ in range(20):
-            job_rows.a_running_job(node)
+            job_rows.a_running_job(node, max_deliveries=1)
         Job.objects.filter(state="running").update(lease_until=Now() - timedelta(seconds=1))
         assert sum(crowd.all_do("reap")) == 20
-    assert Job.objects.filter(state="failed", failures=1).count() == 100
-    assert Attempt.objects.filter(outcome="failed").count() == 100
+    assert Job.objects.filter(state="failed", lost=1).count() == 100
+    assert Attempt.objects.filter(outcome="lost").count() == 100
+
+
+def test_four_processes_that_reap_at_once_queue_each_job_again_once(crowd: Crowd) -> None:
+    """Nobody counts one loss twice."""
+    node = job_rows.a_node()
+    for _ in range(100):
+        job_rows.a_running_job(node)
+    Job.objects.update(lease_until=Now() - timedelta(seconds=1))
+    reaped = crowd.all_do("reap")
+    print(f"requeued by process: {reaped}")
+    assert sum(reaped) == 100
+    assert Job.objects.filter(state="queued", lost=1, attempt=1).count() == 100
+    assert Attempt.objects.filter(outcome="lost").count() == 100
 
 
 def test_a_due_sweep_is_run_by_one_of_four_processes(crowd: Crowd) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 
 from jobs import lifecycle
@@ -24,6 +25,7 @@ KEYS = {
     "started_at",
     "finished_at",
     "start_by",
+    "deadline_at",
     "timeout_seconds",
     "attempt",
     "failures",
@@ -79,11 +81,15 @@ def test_a_job_has_exactly_its_members_in_every_state(api: InProcessApi) -> None
 
 
 def test_every_instant_is_in_utc_and_says_so(api: InProcessApi) -> None:
-    job_id, claimed = _running(api)
+    node = a_probe_node()
+    job_id = api.submit(deadline_seconds=60)
+    claimed = claim_probe(node)
     api.cancel(job_id)
     _settle(claimed)
     instants = _instants(api.job(job_id))
-    assert set(instants) == {"accepted_at", "started_at", "finished_at", "start_by", "cancel_requested_at"}
+    assert set(instants) == {
+        *("accepted_at", "started_at", "finished_at", "start_by", "deadline_at", "cancel_requested_at")
+    }
     assert all(INSTANT.fullmatch(value) for value in instants.values()), instants
 
 
@@ -96,7 +102,7 @@ def test_a_queued_job_has_neither_begun_nor_ended(api: InProcessApi) -> None:
 
 def test_a_running_job_tells_its_wait_and_progress(api: InProcessApi) -> None:
     job_id, claimed = _running(api)
-    lifecycle.report_progress(claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
+    lifecycle.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
     job = api.job(job_id)
     assert (job["state"], job["attempt"], job["finished_at"]) == ("running", 1, None)
     assert job["progress"] == {"fraction": 0.4, "note": "pass 4 of 10"}
@@ -125,8 +131,39 @@ def test_a_job_that_failed_is_a_good_answer_and_hides_the_traceback(api: InProce
     job = response.json()
     assert response.status_code == 200
     assert (job["state"], job["failures"]) == ("failed", 1)
-    assert job["error"] == {"code": "handler_error", "message": "ValueError", "retryable": False, "stopped_by": None}
+    assert job["error"] == {
+        "code": "handler_error",
+        "message": "ValueError",
+        "retryable": False,
+        "stopped_by": None,
+        "details": None,
+    }
     assert b"xyzzy" not in response.content
+
+
+def test_a_failure_tells_what_its_author_meant_callers_to_read(api: InProcessApi) -> None:
+    job_id, claimed = _running(api)
+    told = {"error_code": "no_route", "error_message": "There is none.", "error_details": {"stops": [3, 7]}}
+    _settle(claimed, State.FAILED, **told, retryable=True, stopped_by="attempts")
+    assert api.job(job_id)["error"] == {
+        "code": "no_route",
+        "message": "There is none.",
+        "retryable": True,
+        "stopped_by": "attempts",
+        "details": {"stops": [3, 7]},
+    }
+
+
+def test_a_job_in_backoff_is_queued_again_and_tells_no_error(api: InProcessApi) -> None:
+    """Its failures show; what it will end with is not known yet. Its cancel is a queued job's."""
+    job_id, claimed = _running(api)
+    lifecycle.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
+    lifecycle.give_back(claimed.job_id, claimed.attempt, Outcome(State.FAILED, error_code="handler_error"), 60)
+    job = api.job(job_id)
+    assert (job["state"], job["attempt"], job["failures"], job["start_by"]) == ("queued", 1, 1, None)
+    assert (job["error"], job["progress"], job["result"]) == (None, None, None)
+    response = api.cancel(job_id)
+    assert (response.status_code, response.json()["state"]) == (200, "cancelled")
 
 
 def test_polling_makes_sense_until_the_end(api: InProcessApi) -> None:

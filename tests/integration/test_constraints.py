@@ -66,7 +66,16 @@ def test_a_job_is_born_queued(state: State) -> None:
 @pytest.mark.parametrize("state", sorted(TERMINAL))
 @pytest.mark.parametrize(
     "change",
-    ["finished_at = now()", "finished_at = NULL", "attempt = 9", "error_code = 'other'", "error_message = 'other'"],
+    [
+        *(
+            "finished_at = now()",
+            "finished_at = NULL",
+            "attempt = 9",
+            "error_code = 'other'",
+            "error_message = 'other'",
+        ),
+        *("error_details = '{}'", "error_retryable = true", "stopped_by = 'attempts'"),
+    ],
 )
 def test_how_a_job_ended_never_changes(state: State, change: str) -> None:
     job = job_rows.a_finished_job(state)

@@ -1,15 +1,15 @@
 """Claim, settle, cancel, expire, reap, renew: one caller at a time, and two that meet on one row."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import lifecycle, nodes, queries, telemetry
-from jobs.lifecycle import LOST, Claim, Claimant, Lease, Outcome
+from jobs.lifecycle import Claim, Claimant, Lease, Outcome
 from jobs.models import Attempt, Job, WorkerNode
 from jobs.states import State
 from tests import job_rows
@@ -18,6 +18,7 @@ from tests.second_connections import Elsewhere, begun_behind
 pytestmark = pytest.mark.django_db
 two_connections = pytest.mark.django_db(transaction=True)
 
+LOST = Outcome(State.FAILED, error_code="worker_lost")
 FAILURE = Outcome(
     State.FAILED, error_code="handler_error", error_message="ValueError", detail="Traceback …", run_seconds=0.5
 )
@@ -44,12 +45,14 @@ def test_jobs_are_claimed_in_the_order_of_their_admission(node: WorkerNode) -> N
 
 def test_a_claim_says_what_is_to_be_run(node: WorkerNode) -> None:
     job = job_rows.a_queued_job(params={"a": [1, None, "é"]}, request_id="r-1", timeout_seconds=7.5)
-    Job.objects.filter(pk=job.pk).update(accepted_at=_later(-3))
+    Job.objects.filter(pk=job.pk).update(accepted_at=_later(-3), available_at=_later(-3))
     claimed = job_rows.claim(node)
     assert claimed is not None
     assert 3 <= claimed.wait_seconds < 60
     assert (claimed.job_id, claimed.attempt, claimed.type, claimed.cost_class) == (job.pk, 1, job_rows.TYPE, "light")
-    assert (claimed.params, claimed.timeout_seconds, claimed.request_id) == ({"a": [1, None, "é"]}, 7.5, "r-1")
+    assert (claimed.params, claimed.limit_seconds, claimed.request_id) == ({"a": [1, None, "é"]}, 7.5, "r-1")
+    assert (claimed.remaining_seconds, claimed.failures, claimed.max_attempts) == (None, 0, 1)
+    assert claimed.token == Attempt.objects.get(job=job).pk
 
 
 def test_a_claim_writes_who_runs_it_and_until_when(node: WorkerNode) -> None:
@@ -163,7 +166,8 @@ def test_a_success_is_stored_with_its_result_and_its_usage(node: WorkerNode) -> 
     assert (job.run_seconds, job.cpu_seconds, job.peak_rss_bytes) == (1.5, 0.5, 2**40)
     assert (job.lease_until, job.hard_deadline, job.node_id, job.pid, job.process_started) == (None,) * 5
     attempt = Attempt.objects.get(job=job)
-    assert (attempt.outcome, attempt.finished_at, attempt.run_seconds) == ("succeeded", job.finished_at, 1.5)
+    assert (attempt.outcome, attempt.run_seconds) == ("succeeded", 1.5)
+    assert _same_moment(attempt.finished_at, job.finished_at)
     assert attempt.node_id == node.pk  # who ran it stays on record
 
 
@@ -253,7 +257,7 @@ def test_an_end_is_counted_by_class_and_outcome(node: WorkerNode) -> None:
 
 def test_a_queued_job_is_cancelled_at_once_and_never_claimed(node: WorkerNode) -> None:
     job = job_rows.a_queued_job()
-    assert lifecycle.cancel(job.pk)
+    assert lifecycle.cancel(job.pk) is State.CANCELLED
     job.refresh_from_db()
     assert job.state == "cancelled"
     assert job.finished_at is not None and job.cancel_requested_at is not None
@@ -263,11 +267,11 @@ def test_a_queued_job_is_cancelled_at_once_and_never_claimed(node: WorkerNode) -
 
 def test_a_running_job_is_asked_to_end_and_keeps_the_first_instant(node: WorkerNode) -> None:
     job, _ = job_rows.a_running_job(node)
-    assert lifecycle.cancel(job.pk)
+    assert lifecycle.cancel(job.pk) is State.RUNNING
     first = job_rows.row(job.pk)
     assert (first["state"], first["finished_at"]) == ("running", None)
     assert first["cancel_requested_at"] is not None
-    assert lifecycle.cancel(job.pk)
+    assert lifecycle.cancel(job.pk) is State.RUNNING
     assert job_rows.row(job.pk) == first
 
 
@@ -275,12 +279,12 @@ def test_a_running_job_is_asked_to_end_and_keeps_the_first_instant(node: WorkerN
 def test_an_ended_job_cannot_be_cancelled(db: None, state: State) -> None:
     job = job_rows.a_finished_job(state)
     before = job_rows.row(job.pk)
-    assert not lifecycle.cancel(job.pk)
+    assert lifecycle.cancel(job.pk) is None
     assert job_rows.row(job.pk) == before
 
 
 def test_a_job_that_is_not_there_cannot_be_cancelled(db: None) -> None:
-    assert not lifecycle.cancel(uuid4())
+    assert lifecycle.cancel(uuid4()) is None
 
 
 # ── Expire (P2, P26) ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -322,17 +326,34 @@ def test_one_job_can_be_expired_alone(db: None) -> None:
 
 
 def test_only_a_job_whose_lease_is_over_is_reaped(node: WorkerNode) -> None:
-    lost, _ = job_rows.a_running_job(node)
-    held, _ = job_rows.a_running_job(node)
+    lost, _ = job_rows.a_running_job(node, max_deliveries=1)
+    held, _ = job_rows.a_running_job(node, max_deliveries=1)
     Job.objects.filter(pk=lost.pk).update(lease_until=_later(-0.001))
     assert lifecycle.reap() == 1
     lost.refresh_from_db()
-    assert (lost.state, lost.error_code, lost.failures) == ("failed", "worker_lost", 1)
+    assert (lost.state, lost.error_code, lost.failures, lost.lost) == ("failed", "worker_lost", 0, 1)
     assert lost.error_message
     assert job_rows.read(held.pk).state == "running"
     attempt = Attempt.objects.get(job=lost)
-    assert (attempt.outcome, attempt.error_code, attempt.finished_at) == ("failed", "worker_lost", lost.finished_at)
+    assert (attempt.outcome, attempt.error_code) == ("lost", "worker_lost")
+    assert _same_moment(attempt.finished_at, lost.finished_at)
     assert Attempt.objects.get(job=held).finished_at is None
+
+
+def test_a_reaped_job_is_queued_again_if_it_may_be(node: WorkerNode) -> None:
+    """P26: three deliveries by default, so two of them may be lost."""
+    job, _ = job_rows.a_running_job(node)
+    for lost in (1, 2):
+        Job.objects.filter(pk=job.pk).update(lease_until=_later(-1))
+        assert lifecycle.reap() == 1
+        job.refresh_from_db()
+        assert (job.state, job.lost, job.failures) == ("queued", lost, 0)
+        assert job_rows.claim(node) is not None
+    Job.objects.filter(pk=job.pk).update(lease_until=_later(-1))
+    assert lifecycle.reap() == 1
+    job.refresh_from_db()
+    assert (job.state, job.error_code, job.lost) == ("failed", "poison", 3)
+    assert lifecycle.reap() == 0
 
 
 def test_a_reaped_job_whose_cancel_was_answered_ends_cancelled(node: WorkerNode) -> None:
@@ -378,7 +399,21 @@ def test_a_node_reads_back_what_it_runs(node: WorkerNode) -> None:
     job_rows.a_running_job(job_rows.a_node())
     (lease,) = queries.leases_of(node.pk)
     assert (lease.job_id, lease.attempt, lease.pid) == (job.pk, claimed.attempt, job.pid)
-    assert 50 < lease.remaining_seconds <= 50 + job_rows.GRACE_SECONDS + lifecycle.HARD_DEADLINE_MARGIN_SECONDS
+    assert (lease.token, lease.process_started) == (claimed.token, job.process_started)
+    assert (lease.type, lease.cost_class, lease.failures, lease.max_attempts) == (job_rows.TYPE, "light", 0, 1)
+    assert (lease.remaining_seconds, lease.cancel_requested) == (None, False)
+    assert 50 < lease.hard_seconds <= 50 + job_rows.GRACE_SECONDS + lifecycle.HARD_DEADLINE_MARGIN_SECONDS
+
+
+def test_a_node_reads_of_a_lease_its_deadline_and_its_cancel(node: WorkerNode) -> None:
+    job, _ = job_rows.a_running_job(node, timeout_seconds=50.0, deadline_at=_later(20), max_attempts=4)
+    Job.objects.filter(pk=job.pk).update(failures=2)
+    lifecycle.cancel(job.pk)
+    (lease,) = queries.leases_of(node.pk)
+    assert lease.remaining_seconds is not None
+    assert 10 < lease.remaining_seconds <= 20
+    assert 20 < lease.hard_seconds <= 20 + job_rows.GRACE_SECONDS + lifecycle.HARD_DEADLINE_MARGIN_SECONDS
+    assert (lease.failures, lease.max_attempts, lease.cancel_requested) == (2, 4, True)
 
 
 # ── Progress ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -386,13 +421,24 @@ def test_a_node_reads_back_what_it_runs(node: WorkerNode) -> None:
 
 def test_progress_is_stored_for_the_attempt_that_runs_and_no_other(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node)
-    lifecycle.report_progress(job.pk, claimed.attempt, 0.25, "a quarter")
-    lifecycle.report_progress(job.pk, claimed.attempt + 1, 0.75, "stale")
+    lifecycle.report_progress(connection, job.pk, claimed.attempt, 0.25, "a quarter")
+    lifecycle.report_progress(connection, job.pk, claimed.attempt + 1, 0.75, "stale")
     job.refresh_from_db()
     assert (job.progress_fraction, job.progress_note) == (0.25, "a quarter")
     job_rows.succeed(claimed)
-    lifecycle.report_progress(job.pk, claimed.attempt, 0.9, "late")
+    lifecycle.report_progress(connection, job.pk, claimed.attempt, 0.9, "late")
     assert job_rows.read(job.pk).progress_fraction == 0.25
+
+
+@two_connections
+def test_progress_leaves_a_row_that_another_holds(other: Elsewhere) -> None:
+    job, claimed = job_rows.a_running_job(job_rows.a_node())
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=job.pk)
+        other.run(lambda: lifecycle.report_progress(connection, job.pk, claimed.attempt, 0.5, "not now"))
+    assert job_rows.read(job.pk).progress_fraction is None
+    other.run(lambda: lifecycle.report_progress(connection, job.pk, claimed.attempt, 0.5, "now"))
+    assert job_rows.read(job.pk).progress_fraction == 0.5
 
 
 # ── Two that meet on one row: the order is forced, the second is seen to wait for the first ──────────────────────────
@@ -402,7 +448,7 @@ def test_progress_is_stored_for_the_attempt_that_runs_and_no_other(node: WorkerN
 def test_a_cancel_that_waits_for_a_claim_finds_a_running_job(other: Elsewhere) -> None:
     node, job = job_rows.a_node(), job_rows.a_queued_job()
     cancelling = begun_behind(lambda: job_rows.claim(node), other, lambda: lifecycle.cancel(job.pk))
-    assert cancelling.result(10)
+    assert cancelling.result(10) is State.RUNNING
     job.refresh_from_db()
     assert (job.state, job.finished_at) == ("running", None)
     assert job.cancel_requested_at is not None
@@ -422,7 +468,7 @@ def test_a_claim_leaves_a_job_that_is_being_cancelled(other: Elsewhere) -> None:
 def test_a_cancel_that_waits_for_a_settle_comes_too_late(other: Elsewhere) -> None:
     job, claimed = job_rows.a_running_job(job_rows.a_node())
     cancelling = begun_behind(lambda: job_rows.succeed(claimed, 1), other, lambda: lifecycle.cancel(job.pk))
-    assert not cancelling.result(10)
+    assert cancelling.result(10) is None
     job.refresh_from_db()
     assert (job.state, job.result, job.cancel_requested_at) == ("succeeded", 1, None)
 
@@ -454,7 +500,7 @@ def test_of_two_settles_the_first_stands(other: Elsewhere, first: Outcome, secon
 
 @two_connections
 def test_a_settle_that_waits_for_the_reaper_is_stale(other: Elsewhere) -> None:
-    job, claimed = job_rows.a_running_job(job_rows.a_node())
+    job, claimed = job_rows.a_running_job(job_rows.a_node(), max_deliveries=1)
     Job.objects.update(lease_until=_later(-1))
     late = begun_behind(lifecycle.reap, other, lambda: job_rows.succeed(claimed))
     assert late.result(10) is None
@@ -497,8 +543,14 @@ def _requeue(job: Job, **fields: object) -> None:
     )
 
 
+def _same_moment(one: datetime | None, other: datetime | None) -> bool:
+    """Each is the clock's at its own point of one statement."""
+    assert one is not None and other is not None
+    return abs(one - other) < timedelta(seconds=0.5)
+
+
 def _lease(claimed: Claim) -> Lease:
-    return Lease(claimed.job_id, claimed.attempt, 0, 0, 0.0)
+    return job_rows.a_lease(claimed.job_id, claimed.attempt)
 
 
 def _attempts(job: Job) -> list[dict[str, object]]:

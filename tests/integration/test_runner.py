@@ -1,8 +1,11 @@
 """One attempt, whatever its handler does: it ends in one stored outcome and the task returns (P18, P20, P21, P34)."""
 
+import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,18 +14,25 @@ from django.db import DatabaseError, connection, transaction
 from pydantic import BaseModel, field_validator
 
 from jobs import classes, lifecycle, queries, registry
-from jobs.lifecycle import Claim, Claimant
+from jobs.lifecycle import Claimant, Outcome
 from jobs.models import ApiClient, Attempt, Job, WorkerNode
 from jobs.registry import JobType
+from jobs.states import State
 from tests import job_rows
 from tests.job_rows import TYPE
 from tests.second_connections import Elsewhere, backend_pid
-from workers import runner, usage
+from workers import descendants, equipment, runner, settling, usage
+from workers.budget import RetryBudget
 from workers.context import JobContext
+from workers.equipment import Equipment
+from workers.limits import CANCEL_SIGNAL, Limits
+from workers.logbook import Logbook
+from workers.slots import OwnSlot, SharedSlots
 
 Handler = Callable[[JobContext[Any]], object]
 
-pytestmark = pytest.mark.django_db(transaction=True)
+# The limits of an attempt use the alarm signal that pytest-timeout would use.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(method="thread")]
 
 
 class Params(BaseModel):
@@ -37,11 +47,30 @@ class Params(BaseModel):
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> WorkerNode:
+def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WorkerNode]:
     """The node whose child this process plays."""
     node = job_rows.a_node()
-    monkeypatch.setattr(runner, "claimant", lambda: Claimant(node.pk, *usage.myself()))
-    return node
+    before = {number: signal.getsignal(number) for number in (signal.SIGALRM, CANCEL_SIGNAL)}
+    played = _equipment(node, tmp_path)
+    monkeypatch.setattr(equipment, "mine", lambda: played)
+    # This process has children and threads of its own, which are none of the job's.
+    monkeypatch.setattr(descendants, "end_processes", lambda root: 0)
+    monkeypatch.setattr(descendants, "threads_besides", lambda known: [])
+    yield node
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _equipment(node: WorkerNode, folder: Path) -> Equipment:
+    slot = OwnSlot(SharedSlots.create(1))
+    traces = os.open(folder / "trace", os.O_RDWR | os.O_CREAT)
+    return Equipment(
+        claimant=Claimant(node.pk, *usage.myself()),
+        slot=slot,
+        limits=Limits(slot, traces, grace_seconds=5),
+        budget=RetryBudget.create(),
+        logbook=Logbook(folder / "log"),
+    )
 
 
 @pytest.fixture
@@ -143,18 +172,12 @@ def test_an_exception_that_cannot_even_be_printed_is_a_failure(run: Callable[...
     assert run(_raise(Mute())).error_code == "handler_error"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the detail goes to text unscrubbed: the settle is refused, then says bad_result"
-)
 def test_a_nul_in_an_exceptions_text_does_not_hide_its_cause(run: Callable[..., Job]) -> None:
     job = run(_raise(ValueError("before\0after")))
     assert (job.state, job.error_code, job.error_message) == ("failed", "handler_error", "ValueError")
     assert "Traceback" in _detail(job)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=UnicodeEncodeError, reason="settle_until_stored lets it out; the job stays running and leased"
-)
 def test_a_lone_surrogate_in_an_exceptions_text_is_the_jobs_failure(run: Callable[..., Job]) -> None:
     """As in the name of a file that is not UTF-8."""
     job = run(_raise(ValueError("file \udcff")))
@@ -168,7 +191,6 @@ def test_params_that_no_longer_fit_fail_before_the_handler(run: Callable[..., Jo
     assert "secret-word" not in _detail(job)
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="only ValidationError is caught around model_validate")
 def test_a_params_model_with_a_fault_of_its_own_is_the_jobs_failure(run: Callable[..., Job]) -> None:
     job = run(lambda ctx: pytest.fail("never"), params={"n": 13})
     assert job.state == "failed"
@@ -252,9 +274,6 @@ class Moving(dict[str, int]):
         raise RuntimeError("dictionary changed size during iteration")
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError, reason="_shaped catches three kinds of error around json.dumps only"
-)
 def test_a_result_that_breaks_while_it_is_written_is_the_jobs_failure(run: Callable[..., Job]) -> None:
     assert run(lambda ctx: Moving(a=1)).error_code == "bad_result"
 
@@ -313,12 +332,7 @@ def _leave_a_closed_connection(ctx: JobContext[Any]) -> str:
         _leave_a_broken_atomic_open,
         _leave_autocommit_off,
         _leave_a_closed_connection,
-        pytest.param(
-            _leave_a_plain_begin_open,
-            marks=pytest.mark.xfail(
-                strict=True, reason="_leave_transactions asks Django, not the connection: the settle is never committed"
-            ),
-        ),
+        _leave_a_plain_begin_open,
     ],
 )
 def test_a_transaction_that_a_handler_left_open_does_not_swallow_the_settle(
@@ -330,7 +344,7 @@ def test_a_transaction_that_a_handler_left_open_does_not_swallow_the_settle(
         assert (seen_by_others.state, seen_by_others.result) == ("succeeded", "returned")
         assert not other.run(ApiClient.objects.filter(name="half done").exists)
         assert connection.get_autocommit()
-        assert job_rows.succeed(Claim(job.pk, 1, TYPE, "light", {}, 1, 0, "")) is None  # and the connection works
+        assert lifecycle.settle(job.pk, 1, Outcome(State.SUCCEEDED)) is None  # and the connection works
     finally:
         connection.close()
 
@@ -379,11 +393,6 @@ def test_a_settle_is_retried_until_the_database_is_back(run: Callable[..., Job],
     assert waits >= 2
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=DatabaseError,
-    reason="_leave_transactions connects outside the retry loop: a handler that closed its connection loses its settle",
-)
 def test_a_settle_is_retried_also_when_the_handler_closed_its_connection(run: Callable[..., Job]) -> None:
     """As a long handler should, before an hour without queries."""
     job, _ = _settled_through_an_outage(run, drop=lambda: connection.close())
@@ -403,7 +412,7 @@ def _settled_through_an_outage(run: Callable[..., Job], drop: Callable[[], None]
 
     with socket.socket() as nobody, pytest.MonkeyPatch.context() as patch:
         nobody.bind(("127.0.0.1", 0))
-        patch.setattr(runner, "time", SimpleNamespace(sleep=sleep))
+        patch.setattr(settling, "time", SimpleNamespace(sleep=sleep))
 
         def handler(ctx: JobContext[Any]) -> str:
             connection.settings_dict = {**real, "HOST": "127.0.0.1", "PORT": nobody.getsockname()[1]}
@@ -424,7 +433,7 @@ def test_a_result_that_comes_after_the_lease_was_lost_changes_nothing(run: Calla
         assert lifecycle.reap() == 1
         return "late"
 
-    job = run(handler)
+    job = run(handler, max_deliveries=1)
     assert (job.state, job.error_code, job.result) == ("failed", "worker_lost", None)
 
 
@@ -452,7 +461,6 @@ def test_progress_is_written_where_callers_read_it(run: Callable[..., Job]) -> N
     assert run(handler).result == [0.25, "a quarter"]
 
 
-@pytest.mark.xfail(strict=True, reason="the progress row stays locked until the handler's transaction ends")
 def test_progress_inside_a_handlers_transaction_holds_up_no_renewal(
     run: Callable[..., Job], node: WorkerNode, other: Elsewhere
 ) -> None:

@@ -102,7 +102,7 @@ def test_a_sweep_that_fails_does_not_stop_the_others_and_is_tried_again(monkeypa
 
 def test_every_sweep_runs_when_it_is_due() -> None:
     sweeps.run_due()
-    assert set(Sweep.objects.values_list("name", flat=True)) == {"expire", "reap", "top_up", "prune"}
+    assert set(Sweep.objects.values_list("name", flat=True)) == {"expire", "reap", "top_up", "unknown_types", "prune"}
 
 
 # ── Steady time before anything is reaped (P17) ──────────────────────────────────────────────────────────────────────
@@ -139,10 +139,12 @@ def _server_age() -> float:
 def test_a_lost_lease_is_reaped_after_a_whole_lease_of_steady_runs(
     settings: Any, leases_steady: float, reaped: int
 ) -> None:
-    _lose_a_lease()
+    job = _lose_a_lease()
     lease = _server_age() / 2
     _ran("reap", 1.5, leases_steady * lease)
     assert _run_reap(settings, lease) == reaped
+    job.refresh_from_db()
+    assert (job.state, job.lost) == (("queued", 1) if reaped else ("running", 0))
 
 
 def test_steady_time_goes_on_from_run_to_run(settings: Any) -> None:

@@ -11,7 +11,7 @@ from jobs import registry
 from jobs.classes import declared
 from workers import catalog
 
-SHIPPED = ["numbers.sum_squares", "probe.sleep", "probe.spin", "routes.optimize"]
+SHIPPED = ["http.aggregate", "numbers.sum_squares", "probe.sleep", "probe.spin", "routes.optimize"]
 CHECKOUT = Path(__file__).parents[2]
 
 

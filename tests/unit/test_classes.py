@@ -29,6 +29,7 @@ STATED = [
     ("params_bytes", 1024, 16 * 1024 * 1024),
     ("result_bytes", 1024, 64 * 1024 * 1024),
     ("nice", 0, 19),
+    ("stop_grace_seconds", 0.1, 86_400),
 ]
 
 
@@ -49,7 +50,8 @@ def declare(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare]
 
 def _wide(field: str) -> dict[str, Any]:
     """A table in which `field` may take any value of its range."""
-    return LEAST | ({"ceiling_seconds": 86_400} if field == "timeout_seconds" else {"timeout_seconds": 0.1})
+    under_the_ceiling = {"timeout_seconds", "stop_grace_seconds"}
+    return LEAST | ({"ceiling_seconds": 86_400} if field in under_the_ceiling else {"timeout_seconds": 0.1})
 
 
 def test_every_field_has_a_stated_range() -> None:

@@ -32,7 +32,7 @@ def ctx(clock: Clock, reports: list[tuple[float, str]]) -> JobContext[NoParams]:
         reports.append((fraction, note))
 
     log: Any = None
-    return JobContext(NoParams(), job_id=uuid4(), attempt=1, timeout_seconds=30, log=log, report=report, clock=clock)
+    return JobContext(NoParams(), job_id=uuid4(), attempt=1, limit_seconds=30, log=log, report=report, clock=clock)
 
 
 @pytest.mark.parametrize(("passed", "left"), [(0, 30), (12.5, 17.5), (29.75, 0.25), (30, 0), (31, 0)])

@@ -44,17 +44,33 @@ def test_what_is_left_out_has_its_default() -> None:
     spec = registry.get("a.b")
     assert spec is not None
     assert (spec.params, spec.timeout_seconds, spec.max_attempts, spec.example) == (NoParams, None, 1, None)
+    assert spec.max_deliveries == 3
 
 
-@pytest.mark.parametrize("attempts", [0, 2, 3, -1])
-def test_any_number_of_attempts_but_one_is_refused(attempts: int) -> None:
-    with pytest.raises(WrongJobType, match=rf"'a\.b': max_attempts is {attempts}; only 1 is supported"):
+@pytest.mark.parametrize("attempts", [-1, 0, 101])
+def test_a_number_of_attempts_out_of_its_range_is_refused(attempts: int) -> None:
+    with pytest.raises(WrongJobType, match=rf"'a\.b': max_attempts is {attempts}, but must be from 1 to 100"):
         job("a.b", cost_class="light", retry=Retry(max_attempts=attempts))
 
 
-def test_one_attempt_may_be_said() -> None:
-    job("a.b", cost_class="light", retry=Retry(max_attempts=1))(lambda ctx: None)
-    assert registry.names() == ["a.b"]
+@pytest.mark.parametrize("attempts", [1, 2, 100])
+def test_a_number_of_attempts_within_its_range_is_kept_with_its_rule(attempts: int) -> None:
+    retry = Retry(max_attempts=attempts)
+    job("a.b", cost_class="light", retry=retry)(lambda ctx: None)
+    (spec,) = registry.all_types()
+    assert (spec.max_attempts, spec.retry) == (attempts, retry)
+
+
+@pytest.mark.parametrize("deliveries", [-1, 0, 101])
+def test_a_number_of_deliveries_out_of_its_range_is_refused(deliveries: int) -> None:
+    with pytest.raises(WrongJobType, match=rf"'a\.b': max_deliveries is {deliveries}, but must be from 1 to 100"):
+        job("a.b", cost_class="light", max_deliveries=deliveries)
+
+
+@pytest.mark.parametrize("deliveries", [1, 100])
+def test_a_number_of_deliveries_within_its_range_is_kept(deliveries: int) -> None:
+    job("a.b", cost_class="light", max_deliveries=deliveries)(lambda ctx: None)
+    assert registry.all_types()[0].max_deliveries == deliveries
 
 
 @pytest.mark.parametrize("timeout", [0, -1, -0.5, float("nan")])

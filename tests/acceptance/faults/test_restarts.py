@@ -51,14 +51,6 @@ def test_a_worker_told_to_stop_finishes_what_runs_and_leaves_what_waits(stack: S
     assert api.ended(queued, 30)["state"] == "succeeded"
 
 
-def test_what_does_not_finish_inside_the_grace_is_lost_with_its_worker(stack: Stack, api: Api, diary: Diary) -> None:
-    job_id = api.submit("tests.note", diary.params("stubborn", cost_class="heavy", held=True))
-    diary.wait_until_began("stubborn")
-    stack.restart_program("worker-heavy")
-    job = api.job(job_id)
-    assert (job["state"], job["error"]["code"]) == ("failed", "worker_lost"), "settled by its keeper, at once"
-
-
 def test_a_database_away_for_longer_than_a_lease_costs_nothing(stack: Stack, api: Api, diary: Diary) -> None:
     """What runs is not started again (P17), what ends meanwhile is stored later, a submit is told to come back."""
     during = api.submit("tests.note", diary.params("during", cost_class="heavy", held=True))

@@ -1,0 +1,157 @@
+"""Handlers that do what handlers should not, for the tests of limits, cancels, retries and losses."""
+
+import faulthandler
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from django.db import connection
+from pydantic import BaseModel
+
+from tests.acceptance.job_types import NoteParams, note
+from workers import Fail, JobContext, Retry, RetryLater, job
+
+
+class Params(BaseModel):
+    """`how` names the behaviour; `note` is a file that a body may leave a word in."""
+
+    how: str
+    note: str = ""
+    cost_class: str = "heavy"
+
+
+def _swallow(ctx: JobContext[Params]) -> None:
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+
+def _outwit_the_watchdog(ctx: JobContext[Params]) -> None:
+    faulthandler.cancel_dump_traceback_later()
+    _swallow(ctx)
+
+
+def _loop(ctx: JobContext[Params]) -> None:
+    while True:
+        pass
+
+
+def _hold_the_gil(ctx: JobContext[Params]) -> None:
+    sum(itertools.repeat(1, 10**12))
+
+
+def _ask_the_database(ctx: JobContext[Params]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(60)")
+
+
+def _read_a_socket(ctx: JobContext[Params]) -> None:
+    silent, other = socket.socketpair()
+    with silent, other:
+        silent.recv(1)
+
+
+def _start_a_process(ctx: JobContext[Params]) -> None:
+    child = subprocess.Popen(["sleep", "1000"])
+    Path(ctx.params.note).write_text(str(child.pid))
+    time.sleep(60)
+
+
+def _leave_a_process(ctx: JobContext[Params]) -> None:
+    """A daemon in a session of its own, as careless libraries start them."""
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    Path(ctx.params.note).write_text(str(child.pid))
+
+
+def _leave_a_thread(ctx: JobContext[Params]) -> None:
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+
+
+def _die(ctx: JobContext[Params]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _exit(ctx: JobContext[Params]) -> None:
+    raise SystemExit(3)
+
+
+def _run_out_of_memory(ctx: JobContext[Params]) -> None:
+    raise MemoryError
+
+
+def _fail(ctx: JobContext[Params]) -> None:
+    raise Fail("no_route", "There is no way from a to b.", {"from": "a", "to": "b"})
+
+
+def _say_when(ctx: JobContext[Params]) -> None:
+    if ctx.attempt == 1:
+        raise RetryLater(0.2)
+
+
+def _always_raise(ctx: JobContext[Params]) -> None:
+    raise RuntimeError("a secret that callers must not read")
+
+
+def _log_and_wait(ctx: JobContext[Params]) -> None:
+    ctx.log.info("a line that is kept")
+    _swallow(ctx)
+
+
+def _wait_to_be_stopped(ctx: JobContext[Params]) -> None:
+    Path(ctx.params.note).write_text("running")
+    while not ctx.stopping:
+        time.sleep(0.02)
+    Path(ctx.params.note).write_text("was told")
+
+
+BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
+    "swallow": _swallow,
+    "outwit the watchdog": _outwit_the_watchdog,
+    "loop": _loop,
+    "hold the GIL": _hold_the_gil,
+    "ask the database": _ask_the_database,
+    "read a socket": _read_a_socket,
+    "start a process": _start_a_process,
+    "leave a process": _leave_a_process,
+    "leave a thread": _leave_a_thread,
+    "die": _die,
+    "exit": _exit,
+    "run out of memory": _run_out_of_memory,
+    "fail": _fail,
+    "say when": _say_when,
+    "always raise": _always_raise,
+    "log and wait": _log_and_wait,
+    "wait to be stopped": _wait_to_be_stopped,
+}
+
+
+@job(
+    "tests.behave",
+    cost_class=lambda params: params.cost_class,
+    params=Params,
+    retry=Retry(max_attempts=3, base_seconds=0.2, cap_seconds=0.2),
+)
+def behave(ctx: JobContext[Params]) -> str:
+    """Do as `how` says; return it, if that ever comes."""
+    BEHAVIOURS[ctx.params.how](ctx)
+    return ctx.params.how
+
+
+@job("tests.once_only", cost_class=lambda params: params.cost_class, params=Params, max_deliveries=1)
+def once_only(ctx: JobContext[Params]) -> str:
+    """As tests.behave, but a lost attempt is the last."""
+    return behave(ctx)
+
+
+@job("tests.note_again", cost_class=lambda params: params.cost_class, params=NoteParams)
+def note_again(ctx: JobContext[NoteParams]) -> dict[str, str]:
+    """A note under a name of its own, so that its diary shows every start."""
+    return note(ctx)

@@ -1,0 +1,106 @@
+"""Attempts that fail or get lost: tried again as often as is right, and no oftener (P25, P26)."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from stack.local import Stack
+from tests.acceptance import processes
+from tests.acceptance.diary import Diary
+from tests.acceptance.execution.conftest import attempts_of
+from tests.acceptance.figures import counted
+from tests.api_client import Api
+from tests.waiting import eventually
+
+LEASE, SWEEP = 3.0, 0.2
+ALLOWANCE = 3.0  # for a keeper and Celery to start on a busy machine
+
+
+def test_an_exception_is_tried_again_until_the_attempts_are_used_and_callers_read_its_class_only(
+    stack: Stack, api: Api
+) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "always raise"}))
+    assert (job["state"], job["attempt"], job["failures"]) == ("failed", 3, 3)
+    assert job["error"] == {
+        "code": "handler_error",
+        "message": "RuntimeError",
+        "retryable": True,
+        "stopped_by": "attempts",
+        "details": None,
+    }
+    rows = attempts_of(stack, job["id"])
+    assert [row[1] for row in rows] == ["retried", "retried", "failed"]
+    assert all("a secret that callers must not read" in row[3] for row in rows)
+
+
+def test_a_fail_is_read_by_callers_and_not_tried_again(api: Api) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "fail"}))
+    assert job["attempt"] == 1
+    assert job["error"] == {
+        "code": "no_route",
+        "message": "There is no way from a to b.",
+        "retryable": False,
+        "stopped_by": "not_retryable",
+        "details": {"from": "a", "to": "b"},
+    }
+
+
+def test_a_handler_may_say_when(api: Api) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "say when"}))
+    assert (job["state"], job["attempt"], job["failures"]) == ("succeeded", 2, 1)
+
+
+@pytest.mark.parametrize("how", ["exit", "run out of memory"])
+def test_what_is_not_worth_another_try_is_the_jobs_failure(api: Api, how: str) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": how}))
+    assert (job["state"], job["attempt"], job["error"]["stopped_by"]) == ("failed", 1, "not_retryable")
+
+
+def test_a_job_that_kills_its_process_each_time_is_poison(stack: Stack, api: Api) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "die"}), 30)
+    assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "poison", 3)
+    assert [row[1] for row in attempts_of(stack, job["id"])] == ["lost", "lost", "lost"]
+
+
+def test_a_type_may_forbid_a_second_start(api: Api) -> None:
+    job = api.ended(api.submit("tests.once_only", {"how": "die"}))
+    assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "worker_lost", 1)
+
+
+def test_a_job_whose_whole_node_was_killed_runs_again(stack: Stack, api: Api, diary: Diary) -> None:
+    job_id = api.submit("tests.note", diary.params("node", cost_class="heavy", held=True))
+    diary.wait_until_began("node")
+    for pid in processes.with_descendants(stack.pid("worker-heavy")):
+        os.kill(pid, signal.SIGKILL)
+    killed = time.monotonic()
+    eventually(
+        lambda: api.job(job_id)["state"] != "running" or api.job(job_id)["attempt"] == 2, LEASE + SWEEP + ALLOWANCE
+    )
+    assert time.monotonic() - killed <= LEASE + SWEEP + ALLOWANCE
+    diary.open_gate()
+    assert api.ended(job_id, 30)["state"] == "succeeded"
+    assert diary.began() == ["node", "node"]
+
+
+def test_a_node_that_was_paused_past_its_lease_changes_nothing_and_its_body_ends_within_a_beat(
+    stack: Stack, api: Api, diary: Diary
+) -> None:
+    job_id = api.submit("tests.note", diary.params("paused", cost_class="heavy", held=True), timeout_seconds=60)
+    diary.wait_until_began("paused")
+    body = diary.first("begin", "paused").pid
+    stale = counted(stack, "stale_settles_total")
+    tree = processes.with_descendants(stack.pid("worker-heavy"))
+    for pid in tree:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: api.job(job_id)["state"] == "queued", LEASE + SWEEP + ALLOWANCE)
+    finally:
+        for pid in tree:
+            os.kill(pid, signal.SIGCONT)
+    eventually(lambda: not processes.lives(body), 1.0 + 2.0)
+    diary.open_gate()
+    job = api.ended(job_id, 20)
+    assert (job["state"], job["attempt"]) == ("succeeded", 2)
+    assert counted(stack, "stale_settles_total") == stale

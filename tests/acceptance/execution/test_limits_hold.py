@@ -1,0 +1,119 @@
+"""A job ends at its limit whatever its handler does, and nothing of it stays (P21)."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stack.local import Stack
+from tests.acceptance import processes
+from tests.acceptance.execution.conftest import attempts_of
+from tests.api_client import Api
+from tests.waiting import eventually
+
+LIMIT, GRACE = 0.5, 0.5
+BOUND = LIMIT + GRACE + 2.0
+
+# Whether the watchdog has to end it, and so leaves a trace of where it stood.
+STUBBORN = {
+    "swallow": "_swallow",
+    "hold the GIL": "_hold_the_gil",
+}
+LISTENING = ["loop", "ask the database", "read a socket"]
+
+
+def _ran_seconds(job: dict[str, Any]) -> float:
+    return (datetime.fromisoformat(job["finished_at"]) - datetime.fromisoformat(job["started_at"])).total_seconds()
+
+
+def _must_have_timed_out(job: dict[str, Any]) -> None:
+    assert (job["state"], job["error"]["code"]) == ("failed", "timeout"), job
+    assert _ran_seconds(job) <= BOUND
+
+
+@pytest.mark.parametrize("how", LISTENING)
+def test_a_handler_that_waits_or_computes_ends_at_its_limit(stack: Stack, api: Api, how: str) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": how}, timeout_seconds=LIMIT))
+    _must_have_timed_out(job)
+    assert [row[1] for row in attempts_of(stack, job["id"])] == ["failed"]
+
+
+@pytest.mark.parametrize("how", STUBBORN)
+def test_a_handler_that_does_not_listen_is_ended_and_its_trace_is_kept(stack: Stack, api: Api, how: str) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": how}, timeout_seconds=LIMIT))
+    _must_have_timed_out(job)
+    [(_, _, _, detail, _)] = attempts_of(stack, job["id"])
+    assert f"in {STUBBORN[how]}" in detail
+    follower = api.ended(api.submit("tests.note", {"diary": "/dev/null", "name": "next", "cost_class": "heavy"}), 10)
+    assert follower["state"] == "succeeded", "its place is usable again"
+
+
+def test_behind_the_watchdog_stands_the_keepers_hard_deadline(api: Api) -> None:
+    """For a handler that swallows everything and has switched the watchdog off."""
+    job = api.ended(api.submit("tests.behave", {"how": "outwit the watchdog"}, timeout_seconds=LIMIT))
+    assert (job["state"], job["error"]["code"]) == ("failed", "timeout")
+    hard_deadline = LIMIT + GRACE + 5.0
+    assert hard_deadline <= _ran_seconds(job) <= hard_deadline + 1.0 + 2.0
+
+
+def test_what_it_logged_before_it_was_ended_is_kept(stack: Stack, api: Api) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "log and wait"}, timeout_seconds=LIMIT))
+    _must_have_timed_out(job)
+    assert "a line that is kept" in attempts_of(stack, job["id"])[0][4]
+
+
+@pytest.mark.parametrize("how", ["start a process", "leave a process"])
+def test_the_processes_of_a_job_go_with_it(api: Api, word: Path, how: str) -> None:
+    api.ended(api.submit("tests.behave", {"how": how, "note": str(word)}, timeout_seconds=LIMIT))
+    eventually(lambda: not processes.lives(int(word.read_text())), 3)
+
+
+def test_a_thread_that_was_left_takes_its_process_with_it_and_the_job_succeeds(stack: Stack, api: Api) -> None:
+    before = set(processes.with_descendants(stack.pid("worker-heavy")))
+    job = api.ended(api.submit("tests.behave", {"how": "leave a thread"}))
+    assert job["state"] == "succeeded"
+    eventually(lambda: not all(processes.lives(pid) for pid in before), 5)
+
+
+def test_a_deadline_that_comes_before_the_limit_is_named(api: Api) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "loop"}, deadline_seconds=LIMIT))
+    assert (job["state"], job["error"]["code"]) == ("failed", "deadline")
+    assert _ran_seconds(job) <= BOUND
+    assert job["deadline_at"] is not None
+
+
+def test_a_limit_holds_while_redis_is_away(stack: Stack, api: Api) -> None:
+    job_id = api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=2)
+    api.in_state(job_id, "running")
+    stack.stop_program("valkey")
+    try:
+        job = api.ended(job_id, 10)
+        assert (job["state"], job["error"]["code"]) == ("failed", "timeout")
+        assert _ran_seconds(job) <= 2 + GRACE + 2
+    finally:
+        stack.start_program("valkey")
+
+
+def test_a_limit_holds_while_the_database_is_away(stack: Stack, api: Api) -> None:
+    """Longer than the lease: nobody starts it again, and what became of it is stored when the database is back."""
+    job_id = api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=2)
+    api.in_state(job_id, "running")
+    child = _child_of(stack, job_id)
+    stack.stop_program("postgres")
+    try:
+        eventually(lambda: not processes.lives(child), 2 + GRACE + 2)
+    finally:
+        stack.start_program("postgres")
+    stack.wait_ready(60)
+    job = api.ended(job_id, 30)
+    assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "timeout", 1)
+
+
+def _child_of(stack: Stack, job_id: str) -> int:
+    import psycopg
+
+    with psycopg.connect(stack.database_url) as database:
+        row = database.execute("SELECT pid FROM jobs_job WHERE id = %s", [job_id]).fetchone()
+    assert row is not None
+    return int(row[0])

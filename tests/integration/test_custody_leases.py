@@ -1,0 +1,91 @@
+"""A keeper's beat, with a real child: one job's row that somebody holds does not cost the others their leases (P16)."""
+
+import selectors
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+
+from jobs import lifecycle
+from jobs.lifecycle import Claim, Claimant
+from jobs.models import Job, WorkerNode
+from tests import job_rows
+from tests.second_connections import Elsewhere
+from tests.waiting import eventually
+from workers import kernel
+from workers.budget import RetryBudget
+from workers.custody import Custody
+from workers.slots import SharedSlots
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def parent() -> Iterator["subprocess.Popen[bytes]"]:
+    """It stands for Celery: a process with one child."""
+    process = subprocess.Popen(["sh", "-c", "sleep 60 & wait"])
+    child = eventually(lambda: next(iter(kernel.children_of(process.pid)), None))
+    yield process
+    held = kernel.Child.hold(child)
+    if held is not None:
+        held.kill()
+    process.kill()
+    process.wait()
+
+
+def _claimed_by(node: WorkerNode, pid: int, started: int) -> Claim:
+    job_rows.a_queued_job()
+    claimed = lifecycle.claim(Claimant(node.pk, pid, started), "light", [job_rows.TYPE], 30, 5)
+    assert claimed is not None
+    return claimed
+
+
+@pytest.fixture
+def custody(tmp_path: Path) -> Custody:
+    node = job_rows.a_node()
+    return Custody(
+        node.pk, SharedSlots.create(1), RetryBudget.create(), tmp_path, selectors.DefaultSelector(), lambda: 0
+    )
+
+
+def _beat(custody: Custody, parent: "subprocess.Popen[bytes]") -> tuple[Claim, Claim]:
+    """A lease of the living child and one of a child that has vanished."""
+    node = WorkerNode.objects.get()
+    (pid,) = kernel.children_of(parent.pid)
+    child = kernel.Child.hold(pid)
+    assert child is not None
+    living = _claimed_by(node, pid, child.started)
+    child.let_go()
+    vanished = _claimed_by(node, 1_999_999, 1)
+    Job.objects.update(lease_until=Now() + timedelta(seconds=5))
+    return living, vanished
+
+
+def _renewed(claimed: Claim) -> bool:
+    return Job.objects.filter(pk=claimed.job_id, lease_until__gt=Now() + timedelta(seconds=20)).exists()
+
+
+def test_a_beat_renews_who_lives_and_loses_who_has_vanished(
+    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere
+) -> None:
+    living, vanished = _beat(custody, parent)
+    other.run(lambda: custody.look(parent.pid))
+    assert _renewed(living)
+    assert job_rows.read(living.job_id).state == "running"
+    assert (job_rows.read(vanished.job_id).state, job_rows.read(vanished.job_id).lost) == ("queued", 1)
+
+
+def test_a_vanished_childs_row_that_another_holds_costs_nobody_a_lease(
+    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere
+) -> None:
+    """An operator's open transaction, say. The loss may wait; the leases may not."""
+    living, vanished = _beat(custody, parent)
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=vanished.job_id)
+        looking = other.start(lambda: custody.look(parent.pid))
+        eventually(lambda: _renewed(living), within_seconds=3)
+    looking.result(10)

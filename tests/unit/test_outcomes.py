@@ -1,0 +1,58 @@
+"""What callers read of an attempt's end."""
+
+import pytest
+
+from jobs.states import State
+from workers import outcomes
+from workers.failures import Fail, JobCancelled, JobTimeout
+from workers.retries import Retry
+
+
+def test_of_an_ordinary_exception_only_its_class_name() -> None:
+    outcome = outcomes.of_exception(RuntimeError("a secret"), Retry(), False)
+    assert (outcome.error_code, outcome.error_message) == ("handler_error", "RuntimeError")
+    assert "a secret" in outcome.detail
+
+
+def test_of_a_fail_everything() -> None:
+    outcome = outcomes.of_exception(Fail("no_route", "There is none.", {"from": "a"}), Retry(), False)
+    assert (outcome.error_code, outcome.error_message, outcome.error_details) == (
+        "no_route",
+        "There is none.",
+        {"from": "a"},
+    )
+
+
+@pytest.mark.parametrize("details", [object(), {"nan": float("nan")}, "a\0b", "\ud800"])
+def test_details_that_cannot_be_stored_are_a_bad_result(details: object) -> None:
+    assert outcomes.of_exception(Fail("x", "y", details), Retry(), False).error_code == "bad_result"
+
+
+@pytest.mark.parametrize("code", ["", "No", "a-b", "1a", "a" * 64])
+def test_a_fail_code_is_snake_case(code: str) -> None:
+    with pytest.raises(ValueError, match="snake_case"):
+        Fail(code, "x")
+
+
+@pytest.mark.parametrize(("deadline_came_first", "code"), [(False, "timeout"), (True, "deadline")])
+def test_whether_the_limit_or_the_deadline_came_first_is_told(deadline_came_first: bool, code: str) -> None:
+    assert outcomes.of_exception(JobTimeout(), Retry(), deadline_came_first).error_code == code
+
+
+def test_a_swallowed_timeout_is_a_timeout() -> None:
+    success = outcomes.of_result({"done": True}, "light")
+    assert success.state is State.SUCCEEDED
+    outcome, error = outcomes.after_a_signal(JobTimeout, success, None, False)
+    assert (outcome.error_code, type(error)) == ("timeout", JobTimeout)
+    assert outcomes.after_a_signal(None, success, None, False) == (success, None)
+
+
+def test_a_timeout_that_became_another_error_is_a_timeout() -> None:
+    other = outcomes.of_exception(OSError(), Retry(), False)
+    outcome, error = outcomes.after_a_signal(JobTimeout, other, OSError(), False)
+    assert (outcome.error_code, type(error)) == ("timeout", JobTimeout)
+
+
+def test_a_swallowed_cancel_is_left_to_the_settle() -> None:
+    success = outcomes.of_result(None, "light")
+    assert outcomes.after_a_signal(JobCancelled, success, None, False) == (success, None)

@@ -1,0 +1,193 @@
+"""The testing kit says of a handler what a worker would make of it, and needs no server."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.kit_types import HOW, Params, handler, patient, raising, run_doing
+from workers import Fail, JobContext, RetryLater
+from workers.by_hand import Refused
+from workers.testing import Again, FakeClock, OnceCall, Progress, Stop, run
+
+BACKOFF = 40.0  # the default base
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    HOW.clear()
+
+
+# ── Params and results ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_handler_is_run_by_itself_or_by_its_types_name() -> None:
+    HOW["do"] = lambda ctx: ctx.params.n**2
+    for ran in (run(handler, {"n": 12}), run("tests.kit", {"n": 12}), run(handler, Params(n=12))):
+        assert (ran.state, ran.result, ran.decision, ran.exception) == ("succeeded", 144, None, None)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"n": -1}, r"^The params do not fit tests\.kit: n: Input should be greater than or equal to 0\.$"),
+        ({"n": 1, "m": 2}, r"m: Extra inputs are not permitted\.$"),
+        ([1], "must be a JSON object"),
+        ({"does": {1, 2}}, "not JSON-able"),
+        ({"does": "a\0"}, r"U\+0000"),
+        ({"does": "x" * 65_536}, r"^The params are 65547 bytes; at most 65536 are taken\.$"),
+    ],
+)
+def test_params_are_refused_as_at_the_door(params: Any, sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        run_doing(lambda ctx: None, params=params)
+
+
+def test_params_of_the_largest_size_are_taken() -> None:
+    assert run_doing(lambda ctx: len(ctx.params.does), params={"does": "x" * (65_536 - 11)}).result == 65_525
+
+
+@pytest.mark.parametrize("what", ["tests.none", lambda ctx: None])
+def test_what_is_no_job_type_is_refused(what: Any) -> None:
+    with pytest.raises(Refused, match="There is no job type 'tests.none'; there are|has no @job"):
+        run(what)
+
+
+def test_a_result_is_what_a_caller_reads_of_it() -> None:
+    assert run_doing(lambda ctx: {"pair": (1, 2)}).result == {"pair": [1, 2]}
+
+
+@pytest.mark.parametrize(("result", "code"), [({1}, "bad_result"), ("x" * 1_048_576, "result_too_large")])
+def test_a_result_that_cannot_be_stored_fails_for_good(result: object, code: str) -> None:
+    ran = run_doing(lambda ctx: result)
+    assert (ran.state, ran.error_code, ran.decision) == ("failed", code, Stop("not_retryable"))
+
+
+# ── Failures and retries ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_caller_reads_a_fail_as_it_is_and_of_another_exception_its_class_only() -> None:
+    ran = run_doing(raising(Fail("no_route", "There is none.", {"from": "a"})))
+    assert (ran.state, ran.error_code, ran.error_message) == ("failed", "no_route", "There is none.")
+    assert (ran.error_details, ran.decision) == ({"from": "a"}, Stop("not_retryable"))
+    error = KeyError("secret")
+    ran = run_doing(raising(error))
+    assert (ran.error_code, ran.error_message, ran.exception) == ("handler_error", "KeyError", error)
+
+
+def test_attempts_follow_one_another_until_they_are_spent() -> None:
+    first = run_doing(raising(OSError()))
+    second = run_doing(raising(OSError()), after=first)
+    third = run_doing(raising(OSError()), after=second)
+    assert [ran.state for ran in (first, second, third)] == ["queued", "queued", "failed"]
+    assert [ran.decision for ran in (first, second, third)] == [Again(BACKOFF), Again(2 * BACKOFF), Stop("attempts")]
+    assert [(ran.attempt, ran.failures) for ran in (first, second, third)] == [(1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize(("attempt", "state"), [(1, "queued"), (2, "queued"), (3, "failed")])
+def test_an_attempt_can_be_said_without_those_before_it(attempt: int, state: str) -> None:
+    seen = []
+
+    def fails(ctx: JobContext[Params]) -> None:
+        seen.append(ctx.attempt)
+        raise OSError
+
+    assert run_doing(fails, attempt=attempt).state == state
+    assert seen == [attempt]
+
+
+@pytest.mark.parametrize(("deadline", "decision"), [(41.0, Again(BACKOFF)), (40.9, Stop("no_time"))])
+def test_a_retry_must_fit_before_the_deadline(deadline: float, decision: Again | Stop) -> None:
+    clock = FakeClock()
+
+    def fails_after_a_second(ctx: JobContext[Params]) -> None:
+        clock.sleep(1)
+        raise OSError
+
+    assert run_doing(fails_after_a_second, deadline=deadline, clock=clock).decision == decision
+
+
+def test_when_to_retry_is_the_handlers_or_the_draws_to_say() -> None:
+    assert run_doing(raising(RetryLater(7))).decision == Again(7)
+    assert run_doing(raising(OSError()), draw=lambda low, high: low).decision == Again(0.0)
+
+
+@pytest.mark.parametrize(("left", "decision"), [(True, Again(BACKOFF)), (False, Stop("budget"))])
+def test_a_node_without_budget_retries_nothing(left: bool, decision: Again | Stop) -> None:
+    HOW["do"] = raising(OSError())
+    assert run(patient, budget_left=left).decision == decision
+
+
+# ── What it did through its context ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_progress_is_kept_call_by_call_and_says_what_would_be_written() -> None:
+    clock = FakeClock()
+
+    def steps(ctx: JobContext[Params]) -> None:
+        for step, pause in ((0.1, 0.9), (0.2, 0.1), (0.3, 0), (7.0, 1), (7.0, 0)):
+            ctx.progress(step, f"step {step}")
+            clock.sleep(pause)
+
+    assert run_doing(steps, clock=clock).progress == (
+        Progress(0.1, "step 0.1", True),
+        Progress(0.2, "step 0.2", False),
+        Progress(0.3, "step 0.3", True),
+        Progress(7.0, "step 7.0", False),
+        Progress(1.0, "step 7.0", True),
+    )
+
+
+def test_log_lines_are_kept_and_printed_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    def logs(ctx: JobContext[Params]) -> None:
+        ctx.log.bind(part="a").info("began", size=3)
+        ctx.log.warning("took %s tries", 2)
+
+    first, second = run_doing(logs, attempt=2).log
+    assert {"level": "info", "event": "began", "size": 3, "part": "a", "attempt": 2}.items() <= first.items()
+    assert (second["level"], second["event"]) == ("warning", "took 2 tries")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_once_keys_last_from_one_attempt_to_the_next() -> None:
+    charged = []
+
+    def charge() -> str:
+        charged.append(1)
+        return "r-1"
+
+    def charges(ctx: JobContext[Params]) -> Any:
+        receipt = ctx.once("charge", charge)
+        first_mail = ctx.once("mail")
+        if ctx.attempt == 1:
+            raise OSError
+        return [receipt, first_mail, ctx.once("second")]
+
+    first = run_doing(charges)
+    second = run_doing(charges, after=first)
+    again = run_doing(charges, after=first)
+    assert first.once == (OnceCall("charge", True), OnceCall("mail", True))
+    # Two second attempts of one first do not know of each other.
+    assert second.once == again.once == (OnceCall("charge", False), OnceCall("mail", False), OnceCall("second", True))
+    assert second.result == ["r-1", False, True]
+    assert charged == [1]
+
+
+def test_fakes_are_what_the_handler_calls() -> None:
+    class Http:
+        def get(self, url: str) -> str:
+            return f"page of {url}"
+
+    def calls(ctx: JobContext[Params]) -> Any:
+        return [ctx.http.get("x"), ctx.fan_out({"a": cast(Any, 1)}, 1.2, required=["a"])]
+
+    ran = run_doing(calls, http=Http(), fan_out=lambda calls, deadline, required=(): [*calls, deadline, *required])
+    assert ran.result == ["page of x", ["a", 1.2, "a"]]
+
+
+@pytest.mark.parametrize("uses", [lambda ctx: ctx.http.get("x"), lambda ctx: ctx.fan_out({}, 1)])
+def test_a_fake_that_is_missing_is_asked_for(uses: Any) -> None:
+    ran = run_doing(uses)
+    assert isinstance(ran.exception, AssertionError)
+    assert "give run() a fake as " in str(ran.exception)
