@@ -6,7 +6,7 @@ A class is admitted to serially, under an advisory transaction lock, by the data
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from django.db import connection
 from django.db.utils import OperationalError
@@ -17,7 +17,7 @@ from jobs import capacity, queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.models import ApiClient, Job
-from jobs.states import State
+from jobs.states import Refusal, State
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Admitted:
 class Rejected:
     """Why not now, and after how many seconds to come back."""
 
-    reason: Literal["queue_full", "type_unavailable", "unavailable", "deadline_infeasible"]
+    reason: Refusal
     retry_after_seconds: int
     cost_class: CostClass
     room: Room | None = None  # None: the class could not even be looked at

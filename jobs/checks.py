@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from psycopg import IsolationLevel
 
-from jobs import classes, registry
+from jobs import classes, registry, sweeps
 from jobs.cores import usable_cores
 from jobs.registry import JobType, WrongJobType
 
@@ -60,3 +60,26 @@ def admission_can_lock(**kwargs: Any) -> list[CheckMessage]:
     if (database.get("OPTIONS") or {}).get("isolation_level") not in {None, IsolationLevel.READ_COMMITTED}:
         found.append(Error("isolation_level must be READ COMMITTED, or admission over-admits.", id="jobs.E003"))
     return found
+
+
+BEATS_PER_LEASE = 3  # two may be lost or late, and the third still renews in time
+
+
+@register
+def the_timings_fit(**kwargs: Any) -> list[CheckMessage]:
+    """P17: each is in its range, yet together they could end the jobs of workers that live."""
+    lease, beat = settings.WEIGHBRIDGE_LEASE_SECONDS, settings.WEIGHBRIDGE_BEAT_SECONDS
+    sweep = settings.WEIGHBRIDGE_SWEEP_SECONDS
+    gap = sweeps.gap_seconds(sweep)
+    found: list[CheckMessage] = []
+    if lease < BEATS_PER_LEASE * beat:
+        why = f"{BEATS_PER_LEASE} times WEIGHBRIDGE_BEAT_SECONDS, which is {beat:g}, or living jobs lose their lease"
+        found.append(_short_lease(lease, why, "jobs.E004"))
+    if lease < gap:
+        why = f"{gap:g}, the pause between sweeps that WEIGHBRIDGE_SWEEP_SECONDS, which is {sweep:g}, lets pass unseen"
+        found.append(_short_lease(lease, why, "jobs.E005"))
+    return found
+
+
+def _short_lease(lease: float, at_least: str, identity: str) -> Error:
+    return Error(f"WEIGHBRIDGE_LEASE_SECONDS is {lease:g}, but must be at least {at_least}.", id=identity)

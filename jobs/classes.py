@@ -142,11 +142,16 @@ def _consistent(cost_class: CostClass) -> CostClass:
 
 
 def _refuse_unknown_variables(names: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """A misspelt WEIGHBRIDGE_HEAVY_PROCESES would otherwise change nothing, silently."""
+    """A misspelt WEIGHBRIDGE_HEAVY_PROCESES, or WEIGHBRIDGE_HEVY_PROCESSES, would otherwise change nothing, silently."""
     known = {variable(name, field) for name in names for field in RANGES}
-    for name in names:
-        prefix = f"WEIGHBRIDGE_{name}_".upper()
-        # A class whose name begins with another's (`gpu`, `gpu_big`) owns its own longer prefix.
-        for given in environ:
-            if given.startswith(prefix) and given not in known:
-                raise WrongSetting("An environment variable", given, f"one of {', '.join(sorted(known))}")
+    for given in environ:
+        if given.startswith("WEIGHBRIDGE_") and given not in known and _means_a_class(given, names):
+            raise WrongSetting("An environment variable", given, f"one of {', '.join(sorted(known))}")
+
+
+def _means_a_class(given: str, names: Mapping[str, Any]) -> bool:
+    """It begins with a declared class, or it ends in a number that only classes have."""
+    rest = given.removeprefix("WEIGHBRIDGE_").lower()
+    if any(rest.startswith(f"{name}_") for name in names):
+        return True
+    return rest.partition("_")[0] not in RESERVED and rest.endswith(tuple(f"_{field}" for field in RANGES))

@@ -1,5 +1,8 @@
 """Every move of a job after its admission. Each is one guarded statement; its row count is the verdict.
 
+Nothing is published here: whoever gives a job back sends its wake-up, or has it sent, since a keeper's main thread must
+not wait for a broker (P14).
+
 Raw SQL where one statement has to move a job and open or close its attempt, or return the row that it
 changed: two statements would leave a gap for a killed process to stand in.
 """
@@ -7,6 +10,7 @@ changed: two statements would leave a gap for a killed process to stand in.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +19,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
-from jobs import telemetry, wakeups
+from jobs import telemetry
 from jobs.models import Job
 from jobs.states import State
 
@@ -95,7 +99,7 @@ def claim(
     return Claim(job_id, attempt, token, job_type, in_class, json.loads(params), *rest)  # Django leaves jsonb as text
 
 
-# Takes no lock that an admission holds, and steps over rows that others hold. A node that is stopping,
+# Takes no lock that an admission holds (P6), and steps over rows that others hold. A node that is stopping,
 # or that was never registered, claims nothing.
 _CLAIM = """
 WITH candidate AS MATERIALIZED (
@@ -320,8 +324,6 @@ def _end(statement: str, arguments: dict[str, Any]) -> list[tuple[UUID, str, str
     for job_id, state, cost_class in rows:
         if State(state).terminal:
             telemetry.FINISHED.labels(cost_class, state).inc()
-        elif arguments["after"] == 0:
-            wakeups.after_commit(cost_class)  # a backoff's end is for the keepers to see (P14)
         log.info("attempt_ended", job_id=str(job_id), state=state, code=arguments["code"])
     return rows
 
@@ -428,10 +430,11 @@ RETURNING job.id, job.state, job.cost_class
 """
 
 
-def fail_unknown_types(beat: Any) -> int:
+def fail_unknown_types(beat: timedelta) -> int:
     """End queued jobs whose type no live node of their class knows, though one has been up long enough (P27)."""
+    arguments: dict[str, Any] = {"beat": beat, "patience": UNKNOWN_TYPE_PATIENCE_SECONDS}
     with connection.cursor() as cursor:
-        cursor.execute(_FAIL_UNKNOWN_TYPES, {"beat": beat, "patience": UNKNOWN_TYPE_PATIENCE_SECONDS})
+        cursor.execute(_FAIL_UNKNOWN_TYPES, arguments)
         rows = cursor.fetchall()
     for job_id, state, cost_class in rows:
         telemetry.FINISHED.labels(cost_class, state).inc()

@@ -207,7 +207,7 @@ class Sweep(models.Model):
     """When each sweep ran last, so that two beats share the work and a late one is seen (P33)."""
 
     name = models.CharField(max_length=32, primary_key=True)
-    last_run_at = models.DateTimeField(null=True, blank=True)
+    last_run_at = models.DateTimeField()
     steady_since = models.DateTimeField(null=True, blank=True, help_text="Runs without a gap since then (P17).")
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ database holds the same table, so that raw SQL cannot break it either (P37).
 """
 
 from enum import StrEnum
+from typing import Literal
 
 
 class State(StrEnum):
@@ -29,7 +30,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
             State.RUNNING,  # a worker's claim
             State.CANCELLED,  # the caller or an operator
             State.EXPIRED,  # the expire sweep, or a read that meets it past its start_by
-            State.FAILED,  # the expire sweep: it has run before and its time is up (P26)
+            State.FAILED,  # the expire sweep: it has run and its time is up (P26); or nobody knows its type (P27)
         }
     ),
     State.RUNNING: frozenset(
@@ -49,3 +50,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 def may_move(old: State, new: State) -> bool:
     return new in TRANSITIONS[old]
+
+
+Refusal = Literal["queue_full", "type_unavailable", "unavailable", "deadline_infeasible"]  # why no job was made
+StoppedBy = Literal["attempts", "budget", "no_time", "not_retryable"]  # why a failed attempt was the last one (P25)

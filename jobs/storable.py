@@ -31,3 +31,16 @@ def _leaves(value: object) -> Iterator[object]:
             left.extend(item)
         else:
             yield item
+
+
+def depth(value: object) -> int:
+    """How deeply lists and dicts are nested in JSON-able data: 0 for a plain value."""
+    deepest, left = 0, [(value, 0)]
+    while left:
+        item, level = left.pop()
+        deepest = max(deepest, level)
+        if isinstance(item, dict):
+            left.extend((part, level + 1) for part in item.values())
+        elif isinstance(item, (list, tuple)):
+            left.extend((part, level + 1) for part in item)
+    return deepest

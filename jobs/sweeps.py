@@ -11,11 +11,13 @@ from datetime import timedelta
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from jobs import classes, lifecycle, queries, wakeups
 from jobs.models import Job, WorkerNode
+from jobs.states import State
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +26,8 @@ PRUNE_BATCH = 1_000  # rows per statement, so that no lock is held for long
 PRUNE_SECONDS = 60.0
 PRUNE_BATCHES = 20  # per run: 20,000 rows a minute
 UNKNOWN_TYPES_SECONDS = 5.0  # it acts on what has been so for a minute
+NODE_LEASES = 10  # a node that has not been seen for so many leases has nothing left to come back for
+NODE_SECONDS = 3_600.0  # and operators look for one that vanished within the hour
 STEADY_GAP_SECONDS = 5.0  # a reaper that did not run for this long knows nothing about the leases (P17)
 
 
@@ -69,14 +73,14 @@ def take_turn(sweep: Sweep, overdue_intervals: float = 0.0) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             _TAKE_TURN,
-            {"name": sweep.name, "due_after": due_after, "gap": _gap(sweep)},
+            {"name": sweep.name, "due_after": due_after, "gap": gap_seconds(sweep.interval_seconds)},
         )
         return cursor.fetchone() is not None
 
 
-def _gap(sweep: Sweep) -> float:
+def gap_seconds(interval_seconds: float) -> float:
     """With a short lease a shorter pause says as much; a pause of few turns says nothing."""
-    return float(max(min(STEADY_GAP_SECONDS, settings.WEIGHBRIDGE_LEASE_SECONDS / 2), 3 * sweep.interval_seconds))
+    return float(max(min(STEADY_GAP_SECONDS, settings.WEIGHBRIDGE_LEASE_SECONDS / 2), 3 * interval_seconds))
 
 
 # `steady_since` begins anew after a gap between runs or a start of the database (P17).
@@ -156,15 +160,20 @@ def _prune_results() -> int:
 
 
 def _prune_jobs() -> int:
+    """Ids only are read: a batch of whole jobs could be gigabytes of params and results."""
     gone = list(_finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).values_list("pk", flat=True)[:PRUNE_BATCH])
-    with transaction.atomic():
-        return Job.objects.filter(pk__in=gone).delete()[0]
+    _, by_model = Job.objects.filter(pk__in=gone).only("pk").delete()  # attempts and kept results go with it
+    return by_model.get(Job._meta.label, 0)
 
 
 def _prune_nodes() -> int:
-    keep = timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
-    return WorkerNode.objects.filter(seen_at__lt=Now() - keep).delete()[0]
+    """Never one that may still beat, however short the retention, nor one that the database has running a job."""
+    lease = settings.WEIGHBRIDGE_LEASE_SECONDS
+    keep = timedelta(seconds=max(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS, NODE_LEASES * lease, NODE_SECONDS))
+    at_work = Job.objects.filter(node=OuterRef("pk"), state=State.RUNNING.value)
+    _, by_model = WorkerNode.objects.filter(~Exists(at_work), seen_at__lt=Now() - keep).delete()
+    return by_model.get(WorkerNode._meta.label, 0)
 
 
-def _finished_before(keep_seconds: float):  # type: ignore[no-untyped-def]
+def _finished_before(keep_seconds: float) -> QuerySet[Job]:
     return Job.objects.filter(finished_at__lt=Now() - timedelta(seconds=keep_seconds)).order_by("finished_at")

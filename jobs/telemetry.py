@@ -6,10 +6,12 @@ process answers for all of them.
 
 import os
 import socket
+from typing import get_args
 
 from prometheus_client import Counter, Histogram, values
 
 from jobs import classes
+from jobs.states import TERMINAL, Refusal, StoppedBy
 
 _HOST = socket.gethostname()
 
@@ -34,9 +36,9 @@ RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
 HTTP = Histogram("http_request_seconds", "From request to response, by route.", ["route", "method", "status"])
 
-REASONS = ("queue_full", "type_unavailable", "unavailable", "deadline_infeasible")
-STOPPED_BY = ("attempts", "budget", "no_time", "not_retryable")
-OUTCOMES = ("succeeded", "failed", "cancelled", "expired")
+REASONS: tuple[str, ...] = get_args(Refusal)
+STOPPED_BY: tuple[str, ...] = get_args(StoppedBy)
+OUTCOMES = tuple(sorted(state.value for state in TERMINAL))
 
 
 def show_from_the_start() -> None:

@@ -1,5 +1,6 @@
 """The one place that publishes. A wake-up names a class and nothing else; losing one loses no job."""
 
+from functools import cache
 from typing import Any
 
 import pybreaker
@@ -61,13 +62,10 @@ def broker_answers() -> bool:
     return True
 
 
-_connected: dict[str, Any] = {}
-
-
 def _client() -> Any:
-    url = settings.WEIGHBRIDGE_REDIS_URL
-    if url not in _connected:
-        _connected[url] = redis.Redis.from_url(
-            url, socket_connect_timeout=0.5, socket_timeout=0.5, retry=Retry(NoBackoff(), 0)
-        )
-    return _connected[url]
+    return _connected(settings.WEIGHBRIDGE_REDIS_URL)
+
+
+@cache
+def _connected(url: str) -> Any:
+    return redis.Redis.from_url(url, socket_connect_timeout=0.5, socket_timeout=0.5, retry=Retry(NoBackoff(), 0))

@@ -2,14 +2,16 @@
 
 import json
 import os
-import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from jobs.ranges import Range, WrongSetting
+from jobs.secret_files import kept_secret
 
+# What the clients of each take; TLS to PostgreSQL is an option, `sslmode`.
+_SCHEMES = {"postgresql": {"postgresql", "postgres"}, "redis": {"redis", "rediss"}}
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -20,6 +22,11 @@ def number(name: str, default: float, allowed: Range) -> Any:
 def names(name: str) -> list[str]:
     """A comma-separated list."""
     return [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+
+
+def all_https(origins: Sequence[str]) -> bool:
+    """Whether there is an origin, and none that begins otherwise."""
+    return bool(origins) and all(origin.startswith("https://") for origin in origins)
 
 
 def data_dir() -> Path:
@@ -47,7 +54,7 @@ def _refuse_wrong_url(name: str, scheme: str, url: str) -> None:
         shown = f"{url.partition('://')[0]}://…"
         allowed = f"{scheme}://user:password@host:port/name, with special characters in the password escaped as %XX"
         raise WrongSetting(name, shown, allowed) from None
-    if parts.scheme not in {scheme, f"{scheme}s", "postgres" if scheme == "postgresql" else scheme}:
+    if parts.scheme not in _SCHEMES[scheme]:
         raise WrongSetting(name, f"{parts.scheme}://…", f"a URL that begins with {scheme}://")
 
 
@@ -76,28 +83,10 @@ def secret_key(data: Path) -> str:
     given = os.environ.get("WEIGHBRIDGE_SECRET_KEY")
     if given:
         return given
-    kept = data / "secret-key"
     try:
-        return kept.read_text()
-    except (FileNotFoundError, NotADirectoryError):
-        return _keep(kept, secrets.token_urlsafe(48))
-
-
-def _keep(path: Path, secret: str) -> str:
-    """Write a secret that only its owner can read; whoever comes first wins."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secret)
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return path.read_text()
-        finally:
-            draft.unlink()
+        data.mkdir(parents=True, exist_ok=True)
+        return kept_secret(data / "secret-key", size_bytes=48)
     except OSError as error:
         raise WrongSetting(
-            "WEIGHBRIDGE_DATA_DIR", str(path.parent), f"a directory that can be written ({error.strerror})"
+            "WEIGHBRIDGE_DATA_DIR", str(data), f"a directory that can be written ({error.strerror})"
         ) from None
-    return secret

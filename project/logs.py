@@ -32,6 +32,7 @@ def configure(level: str) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+    logging.raiseExceptions = False  # a closed stderr must not fail whoever logs
     logging.config.dictConfig(
         {
             "version": 1,

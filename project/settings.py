@@ -18,6 +18,7 @@ DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *env.names("WEIGHBRIDGE_ALLOWED_HOSTS")]
 CSRF_TRUSTED_ORIGINS = env.names("WEIGHBRIDGE_TRUSTED_ORIGINS")
 ROOT_URLCONF = "project.urls"
+CSRF_FAILURE_VIEW = "jobs.api.errors.csrf_failed"
 WSGI_APPLICATION = "project.wsgi.application"
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -62,6 +63,8 @@ STATIC_URL = "/static/"
 STATIC_ROOT = WEIGHBRIDGE_DATA_DIR / "static"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# A browser sends them by https only, if people come by https only; without any origin it may be plain localhost.
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.all_https(CSRF_TRUSTED_ORIGINS)
 USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -79,6 +82,12 @@ DATABASES = {
         "OPTIONS": {
             "connect_timeout": 2,
             "application_name": "weighbridge",
+            # A server that falls silent without closing would else hold a statement for a quarter of an hour. What
+            # was sent must be acknowledged within 5 s (in ms here); while an answer is awaited, 5 + 3 × 2 s notice.
+            "tcp_user_timeout": 5000,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
             **_database["OPTIONS"],
             "prepare_threshold": None,
         },

@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import os
 import sys
-import time
 
 from stack.demo_burst import BurstReport, run_burst
 from stack.demo_jobs import Surprise, Visit, follow, submit_all, tour_jobs
 from stack.demo_screen import Screen, burst_lines, table
-from stack.failures import StackError
+from stack.foreground import in_foreground, keep_up, where_to_look
 from stack.http_calls import Caller
 from stack.local import Stack
-from stack.signals import StopRequested, StopSignals
-from stack.up import LOOK_SECONDS, data_dir_of, tell, where_to_look
+from stack.signals import StopRequested
 
 INTERRUPTED = 130
 
 
 def main() -> int:
     options = _options()
-    signals = StopSignals()
-    signals.install()
-    stack = Stack(data_dir_of(os.environ.get("WEIGHBRIDGE_DATA_DIR")), say=tell, hurry=signals.hurry)
-    try:
-        stack.start()
-        surprises = show(stack, options.seconds)
-        return _keep_up(stack, surprises) if options.keep else _code(surprises)
-    except StopRequested:
-        return INTERRUPTED
-    except StackError as error:
-        print(error, file=sys.stderr)
-        return 1
-    finally:
-        signals.begin_stopping()
-        stack.stop()
+    return in_foreground(lambda stack: tour(stack, options.seconds, options.keep), when_stopped=INTERRUPTED)
+
+
+def tour(stack: Stack, search_seconds: float, keep: bool) -> int:
+    """Start the stack and show everything; the exit code."""
+    stack.start()
+    surprises = show(stack, search_seconds)
+    return _keep_up(stack, surprises) if keep else _code(surprises)
 
 
 def _options() -> argparse.Namespace:
@@ -117,9 +107,7 @@ def _keep_up(stack: Stack, surprises: list[str]) -> int:
     print("\n".join(where_to_look(stack)))
     print(f"  key      {stack.key}", flush=True)
     try:
-        while True:
-            stack.watch()
-            time.sleep(LOOK_SECONDS)
+        keep_up(stack)
     except StopRequested:
         return _code(surprises)
 

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from stack.demo_jobs import TERMINAL, Surprise, look, said, wait_for
+from jobs.states import TERMINAL
+from stack.demo_jobs import Surprise, look, said, wait_for
 from stack.http_calls import Caller, Reply
 
 BEYOND = 8  # jobs more than there is room for

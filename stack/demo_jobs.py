@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from jobs.states import TERMINAL
 from stack.http_calls import Caller, Reply
 
 BERLIN52 = Path(__file__).parent / "demo_data/berlin52.tsp"
-TERMINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
 LOOK_SECONDS = 0.2
 # All of the demo's jobs together; a machine with one slow core needs some 20 s.
 PATIENCE_SECONDS = 300.0

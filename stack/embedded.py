@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.secret_files import kept_secret, write_private
 from stack.failures import StackError
-from stack.secret_files import kept_secret, write_private
 
 MAJOR_VERSION = "17"
 ROLE = DATABASE = "weighbridge"

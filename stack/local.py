@@ -9,17 +9,16 @@ Start order: servers, database, programs. Stop order: programs, then servers.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import shutil
 import signal
 import time
-import xmlrpc.client
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from jobs.secret_files import kept_secret, write_private
 from stack import addresses, embedded, leftovers, readiness
 from stack.children import overlaid, run_module, stack_environment
 from stack.data_dir import DataDir
@@ -27,14 +26,12 @@ from stack.failures import StackError
 from stack.http_calls import Caller
 from stack.ports import kept_ports, web_port
 from stack.programs import SERVER_STOP_SECONDS, Places, Plan, app_programs, server_program
-from stack.secret_files import kept_secret, write_private
 from stack.supervision import STOPPED_STATES, Program, Status, Supervisor, last_lines, log_file
 
 SERVER_START_SECONDS = 60.0
 PROVISION_SECONDS = 300.0
 READY_SECONDS = 120.0
 SERVERS = {"postgres": "DATABASE_URL", "valkey": "REDIS_URL"}
-_NO_ANSWER = (OSError, xmlrpc.client.Error, http.client.HTTPException)
 
 
 class Stack:
@@ -60,7 +57,8 @@ class Stack:
         self._say = say
         self._hurry = hurry
         self._supervisor: Supervisor | None = None
-        self._plan = Plan({}, 1, 0.0)
+        self._answered = True
+        self._plan = Plan({}, 1, {})
         self._started: list[str] = []
         self.data_dir = self._data.path
         self.port = 0
@@ -82,7 +80,7 @@ class Stack:
         self._check_given_servers()
         self._plan = self._read_plan()
         # Before ports are chosen: what a killed stack left may sit on them.
-        self._data.clear_leftovers(self._server_pids, self._plan.worker_stop_seconds, self._say)
+        self._data.clear_leftovers(self._server_pids, self._plan.longest_worker_stop_seconds, self._say)
         ports = self._choose_ports()
         servers = self._prepare_servers(ports)
         self._data.empty("metrics")
@@ -164,7 +162,7 @@ class Stack:
 
     def _write_addresses(self) -> None:
         """So that manage.py finds a running stack's servers."""
-        values = {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url, "port": self.port}
+        values = {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url}
         write_private(self.data_dir / "addresses.json", json.dumps(values) + "\n")
 
     def _provision(self) -> None:
@@ -262,10 +260,22 @@ class Stack:
     def watch(self) -> None:
         """One look at a running stack, to be repeated: a program that was given up is started again.
 
-        Raises StackError when the process manager itself has gone.
+        Raises StackError when the process manager itself has gone. While it lives, a question that it leaves unanswered
+        (it waits for a slow disk, say) ends nothing: the programs run on, and the next look asks again.
         """
         if not self._running().lives():
             raise StackError(f"The process manager has ended; its log is {self.data_dir / 'logs/supervisord.log'}.")
+        try:
+            self._start_given_up()
+        except StackError as error:
+            # Said once, not at each look.
+            if self._answered:
+                self._say(f"{error} It lives, so it is asked again.")
+            self._answered = False
+        else:
+            self._answered = True
+
+    def _start_given_up(self) -> None:
         for name, status in self._statuses().items():
             if status.state == "FATAL":
                 self._say(f"{name} keeps ending and is started again; its log is {self.log(name)}.")
@@ -285,10 +295,7 @@ class Stack:
             time.sleep(0.05)
 
     def _statuses(self) -> Mapping[str, Status]:
-        try:
-            return self._running().statuses()
-        except _NO_ANSWER as error:
-            raise StackError(f"The process manager does not answer: {error}.") from error
+        return self._running().statuses()
 
     def _running(self) -> Supervisor:
         if self._supervisor is None:
@@ -300,8 +307,9 @@ class Stack:
     def stop(self) -> None:
         """Stop everything in order; returns when no process is left. May be called again, and on a stack half started."""
         if self._supervisor is not None:
-            self._say("Stopping; running jobs may finish inside the grace …")
-            with contextlib.suppress(StackError, *_NO_ANSWER):
+            longest = max(self._plan.stop_grace_seconds.values(), default=0.0)
+            self._say(f"Stopping; running jobs have up to {longest:g} s, a second Ctrl-C ends them now …")
+            with contextlib.suppress(StackError):
                 self._stop_app()
             self._supervisor.shut_down(SERVER_STOP_SECONDS + 10)
             self._end_leftovers()
@@ -336,7 +344,7 @@ class Stack:
 
     def _stop_bound(self) -> float:
         """By then supervisord has killed whatever did not end by itself."""
-        return max(self._plan.worker_stop_seconds, SERVER_STOP_SECONDS) + 10.0
+        return max(self._plan.longest_worker_stop_seconds, SERVER_STOP_SECONDS) + 10.0
 
     def _kill(self, alive: list[Status]) -> None:
         for status in alive:

@@ -1,6 +1,7 @@
 """Prints, as JSON, what the settings say must run; run as a child so that the launcher itself holds no Django.
 
-    python -m stack.plan   →   {"classes": {"light": 2, …}, "web_processes": 2, "stop_grace_seconds": 30.0}
+    python -m stack.plan   →   {"classes": {"light": 2, …}, "web_processes": 2,
+                                "stop_grace_seconds": {"light": 30.0, …, "control": 30.0}}
 
 Exit code 2 and one sentence on standard error when the settings are wrong.
 """
@@ -28,13 +29,13 @@ def plan() -> dict[str, object]:
 
     from django.conf import settings
 
-    from jobs.classes import declared
+    from jobs.classes import CONTROL, declared, stop_grace_seconds
 
     check()
     return {
         "classes": {name: cost_class.processes for name, cost_class in declared().items()},
         "web_processes": settings.WEIGHBRIDGE_WEB_PROCESSES,
-        "stop_grace_seconds": settings.WEIGHBRIDGE_STOP_GRACE_SECONDS,
+        "stop_grace_seconds": {name: stop_grace_seconds(name) for name in [*declared(), CONTROL]},
     }
 
 

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+from jobs.secret_files import write_private
 from stack.failures import StackError
-from stack.secret_files import write_private
 
 DEFAULT_WEB_PORT = 8000
 LOWEST = 10_240

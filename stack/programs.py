@@ -24,15 +24,19 @@ SERVER_STOP_SECONDS = 60
 
 @dataclass(frozen=True)
 class Plan:
-    """What the settings ask for: worker processes per class, web processes, the grace at stop in seconds."""
+    """What the settings ask for: worker processes per class, web processes, the grace at stop of each class and of the
+    sweeps (`control`) in seconds."""
 
     classes: Mapping[str, int]
     web_processes: int
-    stop_grace_seconds: float
+    stop_grace_seconds: Mapping[str, float]
+
+    def worker_stop_seconds(self, name: str) -> int:
+        return math.ceil(self.stop_grace_seconds[name]) + BEYOND_GRACE_SECONDS
 
     @property
-    def worker_stop_seconds(self) -> int:
-        return math.ceil(self.stop_grace_seconds) + BEYOND_GRACE_SECONDS
+    def longest_worker_stop_seconds(self) -> int:
+        return max((self.worker_stop_seconds(name) for name in self.stop_grace_seconds), default=0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def app_programs(plan: Plan, places: Places) -> list[Program]:
     workers = [*plan.classes, "control"]
     return [
         _app("web", _web_command(plan, places), WEB_STOP_SECONDS + 5),
-        *(_app(f"worker-{name}", _worker_command(name), plan.worker_stop_seconds) for name in workers),
+        *(_app(f"worker-{name}", _worker_command(name), plan.worker_stop_seconds(name)) for name in workers),
         _app("beat", _celery("beat", "-S", "celery.beat:Scheduler", "--pidfile="), 10),
         _flower(places),
     ]

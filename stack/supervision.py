@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ExpatError
 
+from jobs.secret_files import write_private
 from stack.failures import StackError
-from stack.secret_files import write_private
 
 GROUPS = ("servers", "app")
 STOPPED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
@@ -138,7 +139,7 @@ def last_lines(file: Path, count: int = 15) -> str:
 
 
 class Supervisor:
-    """One running supervisord and the way to talk to it."""
+    """One running supervisord and the way to talk to it. Raises StackError when it refuses or does not answer."""
 
     def __init__(self, data_dir: Path, port: int, password: str, programs: Sequence[Program]) -> None:
         self._data_dir = data_dir
@@ -179,13 +180,16 @@ class Supervisor:
     def answers(self) -> bool:
         try:
             self._call("supervisor.getState")
-        except (OSError, xmlrpc.client.Error, http.client.HTTPException):
+        except (StackError, xmlrpc.client.Fault):
             return False
         return True
 
     def statuses(self) -> dict[str, Status]:
         """Every program by name."""
-        rows = self._call("supervisor.getAllProcessInfo")
+        try:
+            rows = self._call("supervisor.getAllProcessInfo")
+        except xmlrpc.client.Fault as fault:
+            raise StackError(f"The process manager tells nothing of its programs: {fault.faultString}.") from fault
         return {
             row["name"]: Status(row["name"], row["group"], row["statename"], row["pid"], row["start"]) for row in rows
         }
@@ -220,8 +224,14 @@ class Supervisor:
 
     def _call(self, method: str, *arguments: object) -> Any:
         url = f"http://stack:{self._password}@127.0.0.1:{self._port}/RPC2"
-        with xmlrpc.client.ServerProxy(url, transport=_BoundedTransport()) as proxy:
-            return getattr(proxy, method)(*arguments)
+        try:
+            with xmlrpc.client.ServerProxy(url, transport=_BoundedTransport()) as proxy:
+                return getattr(proxy, method)(*arguments)
+        except xmlrpc.client.ProtocolError as error:
+            # Its own text holds the URL, with the password.
+            raise StackError(f"The process manager does not answer: {error.errcode} {error.errmsg}.") from None
+        except (OSError, http.client.HTTPException, xmlrpc.client.ResponseError, ExpatError) as error:
+            raise StackError(f"The process manager does not answer: {str(error) or type(error).__name__}.") from error
 
 
 class _BoundedTransport(xmlrpc.client.Transport):

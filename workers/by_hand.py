@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from jobs import classes, registry
+from jobs import door, registry
 from jobs.classes import CostClass
 from jobs.registry import JobType
 from jobs.storable import holds_nul
@@ -32,20 +32,17 @@ def type_of(handler: str | Callable[..., Any]) -> JobType:
 
 def params_of(job_type: JobType, given: Any) -> tuple[BaseModel, CostClass]:
     """The validated model, and the class in which the job would run. Raises Refused."""
-    raw = _as_json(given)
-    data = from_json(raw, allow_inf_nan=False)
+    data = from_json(_as_json(given), allow_inf_nan=False)
     if not isinstance(data, dict):
         raise Refused("Params must be a JSON object.")
     if holds_nul(data):
         raise Refused("The params hold the character U+0000, which cannot be stored.")
     try:
-        params = job_type.params.model_validate(data)
+        return door.weighed(job_type, data)
     except ValidationError as error:
         raise Refused(f"The params do not fit {job_type.name}: {_told(error)}.") from error
-    cost_class = _class_of(job_type, params)
-    if len(raw) > cost_class.params_bytes:
-        raise Refused(f"The params are {len(raw)} bytes; at most {cost_class.params_bytes} are taken.")
-    return params, cost_class
+    except (door.UndeclaredClass, door.ParamsTooLarge) as error:
+        raise Refused(str(error)) from None
 
 
 def _as_json(given: Any) -> bytes:
@@ -57,11 +54,12 @@ def _as_json(given: Any) -> bytes:
         raise Refused(f"The params are not JSON-able data: {error}.") from None
 
 
-def _class_of(job_type: JobType, params: BaseModel) -> CostClass:
-    name = job_type.weigh(params)
-    if name not in classes.declared():
-        raise Refused(f"{job_type.name} asks for cost class {name!r}; declared are {', '.join(classes.declared())}.")
-    return classes.get(name)
+def timeout_of(job_type: JobType, cost_class: CostClass, asked: float | None) -> float:
+    """The longest that one attempt may take, in seconds. Raises Refused."""
+    try:
+        return door.timeout_seconds(job_type, cost_class, asked, "timeout")
+    except door.LimitOutOfRange as error:
+        raise Refused(str(error)) from None
 
 
 def _told(error: ValidationError) -> str:

@@ -1,5 +1,6 @@
 """What a pool child does to itself right after the fork. Runs in Celery's processes, never in the keeper."""
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -61,10 +62,18 @@ def settle_in(**kwargs: Any) -> None:
     """Order matters little, but all of it comes before the first job."""
     die_with_parent()
     # A TERM to the group must not turn into SystemExit inside a job (P22).
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Not SIG_IGN, which what a handler starts would inherit and never hear a terminate().
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _take_no_notice)
+    # A handler may use the standard library's process pools; what it leaves of them ends with the job.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     os.setsid()
     _be_nice()
     equipment.mine()  # its signal handlers stand before the keeper could send it one
+
+
+def _take_no_notice(number: int, frame: object) -> None:
+    pass
 
 
 def _be_nice() -> None:

@@ -1,12 +1,13 @@
 """What a keeper does on a clock besides its leases, in a thread with a connection of its own, so that a slow sweep
 or a broker that hangs cannot hold up a lease.
 
-It wakes jobs that come due (P14), runs sweeps that nobody ran in time (P33), and notices a Celery that has
+It wakes jobs that come due or come back (P14), runs sweeps that nobody ran in time (P33), and notices a Celery that has
 stopped consuming (P24).
 """
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -30,19 +31,30 @@ class Clockwork(threading.Thread):
         self._node = node
         self._slots = slots
         self._stopping = threading.Event()
-        self._restarts = folder / f"{node.cost_class}.restarted"
+        self._called = threading.Event()
+        # A node has an id per boot, so its class and host have to stand for it. Two nodes of a class that share host and
+        # data directory share the mark as well; that makes them more patient, never less.
+        self._restarts = folder / f"{node.cost_class}@{node.hostname}.restarted"
         self._consumption = Consumption(self._last_restart())
         self.celery_has_stopped = False
 
     def run(self) -> None:
-        while not self._stopping.wait(settings.WEIGHBRIDGE_SWEEP_SECONDS):
-            try:
-                close_old_connections()
-                self._once()
-            except (DatabaseError, InterfaceError) as error:
-                log.warning("sweeps_wait", error=str(error).split("\n")[0])
-                connection.close()
+        while not self._stopping.is_set():
+            self._called.wait(settings.WEIGHBRIDGE_SWEEP_SECONDS)
+            self._called.clear()
+            self._guarded(self._last if self._stopping.is_set() else self._once)
         connection.close()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            close_old_connections()
+            work()
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("sweeps_wait", error=str(error).split("\n")[0])
+            connection.close()
+        except Exception:  # a fault in one round must not end all that follow
+            log.exception("clockwork_failed")
+            connection.close()
 
     def _once(self) -> None:
         sweeps.run_due(OVERDUE_INTERVALS)
@@ -52,6 +64,11 @@ class Clockwork(threading.Thread):
         if not self.celery_has_stopped and self._consumption.has_stopped(self._look()):
             self._restarts.touch()
             self.celery_has_stopped = True
+
+    def _last(self) -> None:
+        """What the keeper gave back as it stopped: another node may take it at once."""
+        if self._node.cost_class != classes.CONTROL:
+            sweeps.wake_due(self._node.cost_class)
 
     def _look(self) -> Sight:
         return Sight(
@@ -69,5 +86,10 @@ class Clockwork(threading.Thread):
             return None
         return time.monotonic() - max(0.0, age)
 
+    def jobs_came_back(self) -> None:
+        """Have their wake-ups sent now. Returns at once: the caller must not wait for the broker."""
+        self._called.set()
+
     def stop(self) -> None:
         self._stopping.set()
+        self._called.set()

@@ -21,10 +21,6 @@ R = TypeVar("R")
 PROGRESS_SECONDS = 1.0  # one write a second is all a person can see
 
 
-def _keeps_nothing(key: str, fn: Callable[[], Any] | None) -> Any:
-    raise RuntimeError("This context keeps no keys, so once() cannot be used.")
-
-
 class JobContext(Generic[P]):
     """One attempt of one job, as its handler sees it.
 
@@ -42,7 +38,7 @@ class JobContext(Generic[P]):
         limit_seconds: float,
         log: Any,
         report: Callable[[float, str], None],
-        once: Callable[[str, Callable[[], Any] | None], Any] = _keeps_nothing,
+        once: Callable[[str, Callable[[], Any] | None], Any],
         cancelled: Callable[[], bool] = lambda: False,
         stopping: Callable[[], bool] = lambda: False,
         job_retries: bool = False,
@@ -122,7 +118,7 @@ class JobContext(Generic[P]):
         if self._reported_at is not None and now - self._reported_at < PROGRESS_SECONDS:
             return
         self._reported_at = now
-        self._report(min(1.0, max(0.0, fraction)), note[:200].replace("\0", ""))
+        self._report(min(1.0, max(0.0, fraction)), note)
 
     @overload
     def once(self, key: str) -> bool: ...

@@ -17,12 +17,14 @@ from django.conf import settings
 
 from jobs import lifecycle, queries
 from jobs.lifecycle import Lease
+from jobs.states import State
 from workers import kernel, outcomes, reporting, settling
 from workers.budget import RetryBudget
 from workers.equipment import Papers
 from workers.failures import JobTimeout
 from workers.kernel import Child
 from workers.limits import CANCEL_SIGNAL
+from workers.settling import Verdict
 from workers.slots import Phase, Seen, SharedSlots
 
 log = structlog.get_logger(__name__)
@@ -40,15 +42,19 @@ class Custody:
         folder: Path,
         selector: selectors.BaseSelector,
         end_orphans: Callable[[], int],
+        came_back: Callable[[], None],
     ) -> None:
+        """came_back is told of jobs that may be claimed again at once; it must not wait for anything."""
         self._node_id = node_id
         self._slots = slots
         self._budget = budget
         self._folder = folder
         self._selector = selector
         self._end_orphans = end_orphans
+        self._came_back = came_back
         self._children: dict[int, Child] = {}
         self._unknown_since: dict[int, float] = {}  # token → when it was first seen in no slot, monotonic
+        self._verdicts: dict[int, Verdict] = {}  # token → what was decided but is not stored yet
         self._asked: dict[int, float] = {}  # token → when its cancel was passed on, monotonic
 
     def look(self, celery_pid: int) -> None:
@@ -57,6 +63,8 @@ class Custody:
         # lease was born before we look for children.
         at_work = [seen for seen in self._slots.all() if seen.phase is Phase.RUNNING and seen.token]
         leases = queries.leases_of(self._node_id)
+        leased = {lease.token for lease in leases}
+        self._verdicts = {token: verdict for token, verdict in self._verdicts.items() if token in leased}
         self._hold_children(celery_pid)
         living = [lease for lease in leases if self._lives(lease)]
         self._note_unknown(living)
@@ -65,7 +73,7 @@ class Custody:
             if lease not in living:
                 self.settle_vanished(lease)
         self._cancel(living)
-        self._fence(at_work, {lease.token for lease in leases})
+        self._fence(at_work, leased)
 
     # ── Who lives ────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,19 +110,32 @@ class Custody:
         self._end_orphans()
         papers = Papers.of(self._folder, lease.pid)
         trace, kept_log = papers.read()
-        if trace:
+        if trace or lease.token in self._verdicts:
             self._settle_timed_out(lease, trace, kept_log)
         else:
-            lifecycle.lose(lease.job_id, lease.attempt, kept_log=kept_log)
+            self._lose(lease, kept_log=kept_log)
         papers.remove()
 
+    def release(self, lease: Lease) -> None:
+        if lifecycle.release(lease.job_id, lease.attempt) is State.QUEUED:
+            self._came_back()
+
+    def _lose(self, lease: Lease, detail: str = "", kept_log: str = "") -> None:
+        if lifecycle.lose(lease.job_id, lease.attempt, detail, kept_log) is State.QUEUED:
+            self._came_back()
+
     def _settle_timed_out(self, lease: Lease, trace: str, kept_log: str) -> None:
+        if lease.token not in self._verdicts:
+            self._verdicts[lease.token] = self._of_timeout(lease, trace, kept_log)
+        if settling.store(lease, self._verdicts[lease.token]) is not None:
+            reporting.from_the_keeper(JobTimeout(), lease)
+        del self._verdicts[lease.token]
+
+    def _of_timeout(self, lease: Lease, trace: str, kept_log: str) -> Verdict:
+        """Decided once: the beat that stores it may be a later one than this, when the database is away."""
         cut = lease.remaining_seconds is not None and lease.remaining_seconds <= 0
-        outcome = outcomes.timed_out(cut, trace, retryable=False)
-        outcome = outcomes.with_log(outcome, kept_log)
-        error = JobTimeout()
-        if settling.conclude(lease, outcome, error, lease.remaining_seconds, self._budget.spend) is not None:
-            reporting.from_the_keeper(error, lease)
+        outcome = outcomes.with_log(outcomes.timed_out(cut, trace, settling.retry_of(lease.type)), kept_log)
+        return settling.judge(lease, outcome, JobTimeout(), lease.remaining_seconds, self._budget.spend)
 
     def _renew(self, living: list[Lease]) -> None:
         in_time = [lease for lease in living if lease.hard_seconds > 0 and not self._is_nobodys(lease)]
@@ -122,7 +143,7 @@ class Custody:
             lifecycle.renew(self._node_id, in_time, settings.WEIGHBRIDGE_LEASE_SECONDS)
         for lease in living:
             if self._is_nobodys(lease):
-                lifecycle.lose(lease.job_id, lease.attempt, "The claim's answer never reached the child.")
+                self._lose(lease, "The claim's answer never reached the child.")
             elif lease.hard_seconds <= 0:
                 self._end_at_hard_deadline(lease)
 

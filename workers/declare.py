@@ -71,8 +71,10 @@ def _check(
 ) -> None:
     if timeout is not None and not timeout > 0:
         raise WrongJobType(f"Job type {name!r}: timeout is {timeout!r}, but must be more than 0 seconds.")
+    if not isinstance(retry, Retry):
+        raise WrongJobType(f"Job type {name!r}: retry is {retry!r}, but must be a Retry.")
     for what, value in (("max_attempts", retry.max_attempts), ("max_deliveries", max_deliveries)):
-        if not 1 <= value <= MOST_ATTEMPTS:
+        if type(value) is not int or not 1 <= value <= MOST_ATTEMPTS:
             raise WrongJobType(f"Job type {name!r}: {what} is {value!r}, but must be from 1 to {MOST_ATTEMPTS}.")
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
         raise WrongJobType(f"Job type {name!r}: params is {params!r}, but must be a pydantic model class.")

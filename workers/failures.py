@@ -1,11 +1,11 @@
 """How a handler ends an attempt otherwise than by returning. No Django."""
 
-import math
 import re
 from typing import Any
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 MESSAGE_LENGTH = 1000
+LONGEST_WAIT_SECONDS = 366 * 86_400.0  # before another attempt; a year, and no instant that a database cannot hold
 
 
 class Fail(Exception):
@@ -23,11 +23,13 @@ class Fail(Exception):
 
 
 class RetryLater(Exception):
-    """Try this job again, not before `after` seconds from now. It counts as a failed attempt."""
+    """Try this job again, not before `after` seconds from now, at most 366 days. It counts as a failed attempt."""
 
     def __init__(self, after: float, message: str = "") -> None:
-        if not (math.isfinite(after) and after >= 0):
-            raise ValueError(f"RetryLater after {after!r}: must be a number of seconds from 0.")
+        if not 0 <= after <= LONGEST_WAIT_SECONDS:
+            raise ValueError(
+                f"RetryLater after {after!r}: must be a number of seconds from 0 to {LONGEST_WAIT_SECONDS:g}, 366 days."
+            )
         super().__init__(message)
         self.after = after
 
@@ -43,3 +45,7 @@ class JobTimeout(Ended):
 
 class JobCancelled(Ended):
     """The job was cancelled; what is left is the grace."""
+
+
+class LeaseLost(Ended):
+    """The job is somebody else's by now: this attempt may have no further effect (P18)."""

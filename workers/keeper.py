@@ -36,6 +36,9 @@ CONTROL_PROCESSES = 1
 CONTROL_CEILING_SECONDS = 60.0
 # A child that settles as the grace ends would have its finished job run again; it gets this much more.
 SETTLING_SECONDS = 3.0
+LAST_WAKE_UPS_SECONDS = (
+    2.0  # a broker that is there takes them in milliseconds; else the other nodes' keepers send them
+)
 
 
 class Keeper:
@@ -56,6 +59,7 @@ class Keeper:
         self.folder: Path = settings.WEIGHBRIDGE_DATA_DIR / "nodes" / str(self.node.id)
         self.slots = SharedSlots.create(self.node.processes)
         self.budget = RetryBudget.create()
+        self.clockwork = self._new_clockwork()
         self.selector = selectors.DefaultSelector()
         self.celery: subprocess.Popen[bytes] | None = None
         self.ready = False
@@ -74,18 +78,20 @@ class Keeper:
             self.folder,
             self.selector,
             lambda: kernel.end_orphans(spare=celery.pid),
+            came_back=lambda: self.clockwork.jobs_came_back(),
         )
         if self.stop_by is not None:  # told to, while there was nothing to stop yet
             celery.terminate()
-        clockwork = Clockwork(self.node, self.slots, self.folder.parent)
-        clockwork.start()
+        self.clockwork.start()
         while celery.poll() is None:
             self._beat(celery)
-            if clockwork.celery_has_stopped:
+            self._keep_the_clockwork_going()
+            if self.clockwork.celery_has_stopped:
                 self._give_up_on(celery)
             self._rest()
-        clockwork.stop()
         self._close_books(celery)
+        self.clockwork.stop()
+        self.clockwork.join(LAST_WAKE_UPS_SECONDS)
         return 0 if self.stop_by is not None else 1
 
     # ── Starting ─────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +99,8 @@ class Keeper:
     def _become_keeper(self) -> None:
         kernel.adopt_orphans()
         strays.end_those_of_dead_keepers()
-        self.folder.mkdir(mode=0o700, parents=True)
+        strays.remove_folders_of_dead_keepers(self.folder.parent)
+        strays.make_folder(self.folder)
         awake, alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(awake, selectors.EVENT_READ, lambda fd: os.read(fd, 512))
         signal.set_wakeup_fd(alarm)
@@ -187,6 +194,15 @@ class Keeper:
         self.selector.unregister(fd)
         os.close(fd)
 
+    def _new_clockwork(self) -> Clockwork:
+        return Clockwork(self.node, self.slots, self.folder.parent)
+
+    def _keep_the_clockwork_going(self) -> None:
+        if not self.clockwork.is_alive():
+            log.error("clockwork_ended", node=str(self.node.id))
+            self.clockwork = self._new_clockwork()
+            self.clockwork.start()
+
     def _give_up_on(self, celery: "subprocess.Popen[bytes]") -> None:
         """It consumes nothing though there is work: end it, give back what it runs; we are restarted (P24)."""
         log.error("celery_consumes_nothing", node=str(self.node.id))
@@ -218,6 +234,6 @@ class Keeper:
 
     def _part_with(self, lease: lifecycle.Lease) -> None:
         if self.blameless or self.stop_by is not None:
-            lifecycle.release(lease.job_id, lease.attempt)
+            self.custody.release(lease)
         else:
             self.custody.settle_vanished(lease)

@@ -67,6 +67,22 @@ def environment_of(pid: int) -> dict[str, str]:
     return {name.decode(errors="replace"): value.decode(errors="replace") for name, _, value in pairs}
 
 
+def owner_of(pid: int) -> int | None:
+    """Its effective user; None for a process that is gone."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+
+
+def command_of(pid: int) -> list[str]:
+    """Its arguments, the program first; empty for a process that is gone."""
+    try:
+        return [word.decode(errors="replace") for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
+    except OSError:
+        return []
+
+
 def all_pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 

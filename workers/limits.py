@@ -27,12 +27,19 @@ class Limits:
         self._grace_seconds = grace_seconds
         self._inside = False
         self.fired: type[Ended] | None = None  # what was raised in the attempt, even if it was swallowed
+        self._listen()
+
+    def _listen(self) -> None:
+        """Anew for each attempt: the last handler may have changed what signals do, or blocked them."""
         signal.signal(signal.SIGALRM, self._time_is_up)
         signal.signal(CANCEL_SIGNAL, self._cancel)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM, CANCEL_SIGNAL})
 
     def arm(self, limit_seconds: float) -> None:
         """Before anything that could hang. From here on the attempt ends by limit + grace, whatever it does."""
+        self._inside = False
         self.fired = None
+        self._listen()
         os.ftruncate(self._traces, 0)
         os.lseek(self._traces, 0, os.SEEK_SET)
         self._watch(limit_seconds + self._grace_seconds)
@@ -45,9 +52,10 @@ class Limits:
             self._raise_what_came_before()
             return body()
         finally:
-            self._inside = False
+            self._inside = False  # a signal just before this skips it, so disarm does it again
 
     def disarm(self) -> None:
+        self._inside = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
 

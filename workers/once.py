@@ -6,6 +6,7 @@ runs without one.
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,11 +16,11 @@ from uuid import UUID
 import structlog
 from django.db import connection
 from django.db.utils import InterfaceError, OperationalError
-from jobs.once import Kept, StaleAttempt
 
 from jobs import once as stored
+from jobs.once import Kept, StaleAttempt
 from jobs.storable import holds_nul
-from workers.failures import Ended
+from workers.failures import LeaseLost
 
 log = structlog.get_logger(__name__)
 
@@ -27,10 +28,6 @@ KEY_LENGTH = 200
 LARGEST_BYTES = 1_048_576  # of one result; an effect's receipt, not a job's result
 STORE_RETRY_SECONDS = 0.5
 _ALLOW = "DJANGO_ALLOW_ASYNC_UNSAFE"
-
-
-class LeaseLost(Ended):
-    """The job is somebody else's by now: this attempt may have no further effect (P18)."""
 
 
 class Store(Protocol):
@@ -124,30 +121,57 @@ class Database:
 @contextmanager
 def _own_statement() -> Iterator[None]:
     """On a connection that is known to live, also while the handler's event loop runs."""
-    if not _in_a_transaction():
-        connection.close_if_unusable_or_obsolete()
-    try:
-        with on_this_thread():
+    with on_this_thread():
+        if not _in_a_transaction():
+            connection.close_if_unusable_or_obsolete()
+        try:
             yield
-    except StaleAttempt:
-        raise LeaseLost from None
+        except StaleAttempt:
+            raise LeaseLost from None
 
 
 def _in_a_transaction() -> bool:
     """What is stored in the handler's own transaction is kept or undone together with it."""
-    return connection.in_atomic_block or (connection.connection is not None and not connection.get_autocommit())
+    with on_this_thread():
+        return connection.in_atomic_block or (connection.connection is not None and not connection.get_autocommit())
 
 
 @contextmanager
 def on_this_thread() -> Iterator[None]:
     """Django refuses the database to code under an event loop, lest it blocks the loop. Ours are single statements of
     a process that has nothing but this job to do, on the connection of its own thread."""
-    before = os.environ.get(_ALLOW)
-    os.environ[_ALLOW] = "true"
+    _leave.enter()
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_ALLOW]
-        else:
-            os.environ[_ALLOW] = before
+        _leave.exit()
+
+
+class _Leave:
+    """Django's leave lies in the environment, so in all threads at once: the first one in sets it, the last one out
+    puts back what was there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a signal that raises here must not lock its own thread out for good
+        self._inside = 0
+        self._before: str | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = os.environ.get(_ALLOW)
+                os.environ[_ALLOW] = "true"
+            self._inside += 1
+
+    def exit(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside:
+                return
+            if self._before is None:
+                os.environ.pop(_ALLOW, None)
+            else:
+                os.environ[_ALLOW] = self._before
+
+
+_leave = _Leave()

@@ -8,9 +8,12 @@ from typing import Any
 from jobs import classes
 from jobs.lifecycle import Outcome
 from jobs.states import State
-from jobs.storable import holds_nul, plain_text
-from workers.failures import Ended, Fail, JobCancelled, JobTimeout
+from jobs.storable import depth, holds_nul, plain_text
+from workers.failures import MESSAGE_LENGTH, Ended, Fail, JobCancelled, JobTimeout
 from workers.retries import Retry, is_retryable
+
+DETAIL_LENGTH = 65_536  # of a traceback the end is what tells
+DEEPEST_RESULT = 200  # writers and readers of JSON give up between 500 and 1,000 levels, each at another
 
 
 def of_result(result: object, cost_class: str) -> Outcome:
@@ -23,6 +26,8 @@ def of_result(result: object, cost_class: str) -> Outcome:
     value = json.loads(text)
     if "\\u0000" in text and holds_nul(value):
         return failed("bad_result", "The handler's result holds the character U+0000, which cannot be stored.")
+    if depth(value) > DEEPEST_RESULT:
+        return failed("bad_result", f"The handler's result is nested deeper than {DEEPEST_RESULT} levels.")
     limit = classes.get(cost_class).result_bytes
     if size > limit:
         return failed("result_too_large", f"The result is {size} bytes; at most {limit} are kept.")
@@ -30,19 +35,29 @@ def of_result(result: object, cost_class: str) -> Outcome:
 
 
 def of_exception(error: BaseException, retry: Retry, deadline_came_first: bool) -> Outcome:
-    """Callers read a Fail as it is; of anything else its class name only."""
+    """Callers read a Fail as it is; of anything else its class name only. Never raises."""
+    try:
+        return _of_exception(error, retry, deadline_came_first)
+    except Exception as odd:  # an error may have properties, or a Fail fields, that raise when they are read
+        detail = f"{type(error).__name__}, which cannot be described: {type(odd).__name__}"
+        return failed("handler_error", type(error).__name__, detail)
+
+
+def _of_exception(error: BaseException, retry: Retry, deadline_came_first: bool) -> Outcome:
     detail = "".join(traceback.format_exception(error))
-    retryable = is_retryable(error, retry)
     if isinstance(error, JobTimeout):
-        return timed_out(deadline_came_first, detail, retryable)
+        return timed_out(deadline_came_first, detail, retry)
     if isinstance(error, JobCancelled):
         return failed("cancelled", "It was cancelled while it ran.", detail)
+    retryable = is_retryable(error, retry)
     if isinstance(error, Fail):
         return _of_fail(error, detail, retryable)
     return failed("handler_error", type(error).__name__, detail, retryable=retryable)
 
 
-def timed_out(deadline_came_first: bool, detail: str, retryable: bool = False) -> Outcome:
+def timed_out(deadline_came_first: bool, detail: str, retry: Retry) -> Outcome:
+    """Whoever ended it, the handler's JobTimeout, the watchdog or the keeper."""
+    retryable = is_retryable(JobTimeout(), retry)
     if deadline_came_first:
         return failed("deadline", "Its deadline passed while it ran.", detail, retryable=retryable)
     return failed("timeout", "It ran longer than its limit and was ended.", detail, retryable=retryable)
@@ -68,18 +83,22 @@ def failed(code: str, message: str, detail: str = "", details: Any = None, retry
     return Outcome(
         State.FAILED,
         error_code=code,
-        error_message=plain_text(message),
+        error_message=plain_text(str(message)[:MESSAGE_LENGTH]),
         error_details=details,
-        detail=plain_text(detail),
+        detail=plain_text(detail[-DETAIL_LENGTH:]),
         retryable=retryable,
     )
 
 
 def after_a_signal(
-    fired: type[Ended] | None, outcome: Outcome, error: BaseException | None, deadline_came_first: bool
+    fired: type[Ended] | None,
+    outcome: Outcome,
+    error: BaseException | None,
+    deadline_came_first: bool,
+    retry: Retry,
 ) -> tuple[Outcome, BaseException | None]:
     """A handler that swallowed its JobTimeout has still timed out, whatever it returned or raised then. A cancel is
     decided by the settle (P20)."""
     if fired is JobTimeout and not isinstance(error, JobTimeout):
-        return timed_out(deadline_came_first, outcome.detail), JobTimeout()
+        return timed_out(deadline_came_first, outcome.detail, retry), JobTimeout()
     return outcome, error

@@ -4,11 +4,12 @@ On a connection of its own: on the handler's it would be part of the handler's t
 and, worse, with the job's row locked against its own lease until then.
 """
 
+import contextlib
+import threading
 from typing import Any
 
 import structlog
 from django.db import connections
-from django.db.utils import DatabaseError, InterfaceError
 
 from jobs import lifecycle
 from jobs.lifecycle import Claim
@@ -17,18 +18,37 @@ from workers.once import on_this_thread
 
 log = structlog.get_logger(__name__)
 
+NOTE_LENGTH = 200  # of the column
+
 _own: Any = None  # made at the first progress of this process
+_one_at_a_time = threading.RLock()  # a signal that raises here must not lock its own thread out for good
 
 
 def report(claim: Claim, fraction: float, note: str) -> None:
-    """Progress is a courtesy: a database that is away for a moment must not fail the job."""
+    """From any thread of the handler. Progress is a courtesy: whatever goes wrong with it must not fail the job."""
+    with _one_at_a_time:
+        try:
+            with on_this_thread():
+                lifecycle.report_progress(_connection(), claim.job_id, claim.attempt, fraction, shown(note))
+        except Exception as error:
+            log.warning("progress_not_written", error=type(error).__name__)
+            _start_afresh()
+
+
+def shown(note: str) -> str:
+    """A note as it can be stored. Cut last: what is made visible takes more room."""
+    return plain_text(note)[:NOTE_LENGTH]
+
+
+def _connection() -> Any:
     global _own
-    try:
-        with on_this_thread():
-            if _own is None:
-                _own = connections.create_connection("default")
-            lifecycle.report_progress(_own, claim.job_id, claim.attempt, fraction, plain_text(note))
-    except (DatabaseError, InterfaceError) as error:
-        log.warning("progress_not_written", error=type(error).__name__)
-        if _own is not None:
+    if _own is None:
+        _own = connections.create_connection("default")
+        _own.inc_thread_sharing()  # Django would refuse it to every thread but this one
+    return _own
+
+
+def _start_afresh() -> None:
+    if _own is not None:
+        with contextlib.suppress(Exception):
             _own.close()

@@ -3,11 +3,12 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from workers.failures import Ended, Fail, RetryLater
+from jobs.states import StoppedBy
+from workers.failures import LONGEST_WAIT_SECONDS, Ended, Fail, RetryLater
 
 RETRYABLE_STATUSES = frozenset({502, 503, 504})
 
@@ -21,6 +22,8 @@ class Retry:
     base_seconds, cap_seconds: the n-th retry waits a random time up to min(cap, base · 2^(n−1)). The default base
         spreads a thousand jobs that fail together so thin that no second gets a twentieth of them.
     budget: whether retries of this node may be at most a fifth of its recent attempts (and ten in any case).
+
+    Raises ValueError for what cannot work; how many attempts there may be, @job checks.
     """
 
     max_attempts: int = 1
@@ -30,8 +33,26 @@ class Retry:
     cap_seconds: float = 600.0
     budget: bool = False
 
+    def __post_init__(self) -> None:
+        self._check_classes("on", self.on)
+        self._check_classes("never", self.never)
+        self._check_seconds("base_seconds", self.base_seconds)
+        self._check_seconds("cap_seconds", self.cap_seconds)
+        if self.cap_seconds < self.base_seconds:
+            raise ValueError(
+                f"Retry: cap_seconds is {self.cap_seconds!r}, but must be at least base_seconds, {self.base_seconds!r}."
+            )
 
-StoppedBy = Literal["attempts", "budget", "no_time", "not_retryable"]
+    def _check_classes(self, what: str, given: object) -> None:
+        classes = given if isinstance(given, tuple) else (None,)
+        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):
+            raise ValueError(f"Retry: {what} is {given!r}, but must be a tuple of exception classes.")
+
+    def _check_seconds(self, what: str, given: object) -> None:
+        if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < given <= LONGEST_WAIT_SECONDS:
+            raise ValueError(
+                f"Retry: {what} is {given!r}, but must be a number of seconds above 0, at most {LONGEST_WAIT_SECONDS:g}."
+            )
 
 
 @dataclass(frozen=True)

@@ -17,21 +17,20 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import DatabaseError, InterfaceError
 from pydantic import ValidationError
 from structlog.contextvars import bound_contextvars
 
 from jobs import lifecycle, registry, telemetry
 from jobs.lifecycle import Claim, Outcome
-from workers import descendants, equipment, outcomes, progress, reporting, settling, usage
+from workers import descendants, equipment, outcomes, progress, reporting, settling, strays, usage
 from workers.context import JobContext
 from workers.equipment import Equipment
+from workers.handler_database import own_connection
 from workers.logbook import LOGGER
 from workers.once import Database, once
 
 log = structlog.get_logger(__name__)
-
-ATTEMPT_VARIABLE = "WEIGHBRIDGE_ATTEMPT"  # what a handler starts carries it, so that it can be found (P16)
 
 
 def run_next(cost_class: str, announce: Callable[[Claim], None]) -> None:
@@ -43,7 +42,22 @@ def run_next(cost_class: str, announce: Callable[[Claim], None]) -> None:
         return
     me.slot.begin(claim.token)
     with bound_contextvars(job_id=str(claim.job_id), attempt=claim.attempt, request_id=claim.request_id):
-        _attempt(me, claim, announce)
+        try:
+            _attempt(me, claim, announce)
+        except BaseException as escaped:
+            _end_in_order(claim, escaped)
+
+
+def _end_in_order(claim: Claim, escaped: BaseException) -> None:
+    """Nothing should come here. If it does, the job is settled, not lost and run again, and this process, in whatever
+    state it is, takes no other."""
+    log.error("runner_failed", error=type(escaped).__name__)
+    connection.close()
+    outcome = outcomes.failed("internal_error", "The worker failed while it ran this job.", type(escaped).__name__)
+    try:
+        lifecycle.settle(claim.job_id, claim.attempt, outcome)
+    finally:
+        os._exit(1)
 
 
 def _claim(me: Equipment, cost_class: str) -> Claim | None:
@@ -55,7 +69,7 @@ def _claim(me: Equipment, cost_class: str) -> Claim | None:
             settings.WEIGHBRIDGE_LEASE_SECONDS,
             settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS,
         )
-    except (OperationalError, InterfaceError) as error:
+    except (DatabaseError, InterfaceError) as error:
         # If it was committed all the same, the keeper finds an attempt that no child works on.
         log.warning("claim_failed", error=type(error).__name__)
         connection.close()
@@ -101,14 +115,18 @@ def _measured(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | Non
 def _run(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | None]:
     """The outcome, and the exception that made it, if one did."""
     cut = claim.remaining_seconds is not None and claim.remaining_seconds <= claim.limit_seconds
+    retry = settling.retry_of(claim.type)
     error: BaseException | None = None
     try:
-        result = me.limits.inside(lambda: _body(me, claim))
+        with own_connection():
+            result = me.limits.inside(lambda: _body(me, claim))
+        if os.getpid() != me.claimant.pid:
+            os._exit(0)  # the handler forked, and this is the fork coming back from it: it is nobody's attempt
         outcome = result if isinstance(result, Outcome) else outcomes.of_result(result, claim.cost_class)
     except BaseException as raised:  # SystemExit and MemoryError are a job's failure too (P21)
         error = raised
-        outcome = outcomes.of_exception(raised, settling.retry_of(claim.type), cut)
-    return outcomes.after_a_signal(me.limits.fired, outcome, error, cut)
+        outcome = outcomes.of_exception(raised, retry, cut)
+    return outcomes.after_a_signal(me.limits.fired, outcome, error, cut, retry)
 
 
 def _body(me: Equipment, claim: Claim) -> Any:
@@ -133,7 +151,7 @@ def call(handler: Callable[[Any], Any], ctx: JobContext[Any]) -> Any:
 
 
 def _context(me: Equipment, claim: Claim, params: Any) -> JobContext[Any]:
-    os.environ[ATTEMPT_VARIABLE] = str(claim.token)
+    os.environ[strays.ATTEMPT_VARIABLE] = str(claim.token)
     return JobContext(
         params,
         job_id=claim.job_id,
@@ -159,8 +177,7 @@ def _clear_up(threads: Collection[int | None]) -> list[str]:
 def _settle(me: Equipment, claim: Claim, outcome: Outcome, error: BaseException | None, began: float) -> None:
     remaining = None if claim.remaining_seconds is None else claim.remaining_seconds - (time.monotonic() - began)
     me.slot.settle()
-    state = settling.until_stored(
-        lambda final: settling.conclude(claim, final, error, remaining, me.budget.spend), outcome
-    )
+    verdict = settling.judge(claim, outcome, error, remaining, me.budget.spend)
+    state = settling.until_stored(claim, verdict)
     me.slot.clear()
     log.info("job_settled", type=claim.type, state=state, code=outcome.error_code, run_seconds=outcome.run_seconds)

@@ -1,17 +1,20 @@
-"""Bringing an attempt's outcome to the database: end the job, or give it back for another attempt."""
+"""Bringing an attempt's outcome to the database: end the job, or give it back for another attempt.
+
+What becomes of the job is judged once, because that spends from the budget and draws a backoff; only the storing is
+repeated while the database is away.
+"""
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import UUID
 
 import structlog
 from django.db import connection
-from django.db.utils import DataError, InterfaceError, OperationalError
-from psycopg.pq import TransactionStatus
+from django.db.utils import InterfaceError, OperationalError
 
-from jobs import lifecycle, registry, telemetry
+from jobs import lifecycle, registry, telemetry, wakeups
 from jobs.lifecycle import Outcome
 from jobs.states import State
 from workers import outcomes
@@ -32,30 +35,46 @@ class Facts(Protocol):
     @property
     def type(self) -> str: ...
     @property
+    def cost_class(self) -> str: ...
+    @property
     def failures(self) -> int: ...
     @property
     def max_attempts(self) -> int: ...
 
 
-def conclude(
+@dataclass(frozen=True)
+class Verdict:
+    """What an attempt brought, and after how many seconds the job is tried again; None if it has ended."""
+
+    outcome: Outcome
+    again_after: float | None = None
+
+
+def judge(
     facts: Facts,
     outcome: Outcome,
     error: BaseException | None,
     remaining_seconds: float | None,
     spend: Callable[[], bool],
-) -> State | None:
-    """Settle a success; of a failure decide first whether it is tried again. None for a stale attempt.
+) -> Verdict:
+    """A success ends the job; of a failure decide, and tell, whether it is tried again.
 
-    `error` is what the handler raised, None if it is not an exception that failed it. Raises as Django does
-    when the database is away.
+    `error` is what the handler raised, None if it is not an exception that failed it.
     """
     if outcome.state is State.SUCCEEDED:
-        return lifecycle.settle(facts.job_id, facts.attempt, outcome)
+        return Verdict(outcome)
     decision = _decide(facts, error, remaining_seconds, spend)
     _tell(facts, outcome, error, remaining_seconds, decision)
     if isinstance(decision, Again):
-        return lifecycle.give_back(facts.job_id, facts.attempt, outcome, decision.after_seconds)
-    return lifecycle.settle(facts.job_id, facts.attempt, replace(outcome, stopped_by=decision.stopped_by))
+        return Verdict(outcome, decision.after_seconds)
+    return Verdict(replace(outcome, stopped_by=decision.stopped_by))
+
+
+def store(facts: Facts, verdict: Verdict) -> State | None:
+    """None for a stale attempt. Raises as Django does when the database is away."""
+    if verdict.again_after is None:
+        return lifecycle.settle(facts.job_id, facts.attempt, verdict.outcome)
+    return lifecycle.give_back(facts.job_id, facts.attempt, verdict.outcome, verdict.again_after)
 
 
 def _decide(
@@ -63,14 +82,18 @@ def _decide(
 ) -> Again | Stop:
     if error is None:
         return Stop("not_retryable")
-    return decide(
-        retry_of(facts.type),
-        error,
-        failures=facts.failures + 1,
-        max_attempts=facts.max_attempts,
-        remaining_seconds=remaining_seconds,
-        spend=spend,
-    )
+    try:
+        return decide(
+            retry_of(facts.type),
+            error,
+            failures=facts.failures + 1,
+            max_attempts=facts.max_attempts,
+            remaining_seconds=remaining_seconds,
+            spend=spend,
+        )
+    except Exception as odd:  # an error with attributes or classes of its own may raise when it is asked what it is
+        log.warning("retry_not_decidable", error=type(odd).__name__)
+        return Stop("not_retryable")
 
 
 def retry_of(job_type: str) -> Retry:
@@ -98,27 +121,31 @@ def _tell(
     )
 
 
-def until_stored(settle: Callable[[Outcome], State | None], outcome: Outcome) -> State | None:
-    """Settle, however long the database is away (P34). None: the lease was lost, and nothing changed."""
+def until_stored(facts: Facts, verdict: Verdict) -> State | None:
+    """Store, however long the database is away (P34). None: the lease was lost, and nothing changed."""
+    state = _until_stored(facts, verdict)
+    if state is State.QUEUED and verdict.again_after == 0:
+        wakeups.after_commit(facts.cost_class)  # a backoff's end is for the keepers to see (P14)
+    return state
+
+
+def _until_stored(facts: Facts, verdict: Verdict) -> State | None:
     while True:
         try:
-            _leave_transactions()
-            return settle(outcome)
+            return store(facts, verdict)
         except (OperationalError, InterfaceError) as error:
             log.warning("settle_waits", error=type(error).__name__)
-            connection.close()  # in whatever state the handler or the outage left it
+            connection.close()  # in whatever state the outage left it
             time.sleep(SETTLE_RETRY_SECONDS)
-        except DataError as error:
+        except Exception as error:  # a DataError mostly: jsonb or a column refuses what the handler brought
             log.warning("result_not_storable", error=type(error).__name__)
-            outcome = outcomes.failed("bad_result", "The handler's result cannot be stored as JSON.", str(error))
+            connection.close()
+            verdict = _not_storable(facts, verdict, type(error).__name__)
 
 
-def _leave_transactions() -> None:
-    """A transaction that a handler left open, in Django's knowledge or not, would swallow the settle."""
-    if connection.connection is None:
-        return
-    status = connection.connection.info.transaction_status
-    if connection.in_atomic_block or status is not TransactionStatus.IDLE or not connection.connection.autocommit:
-        log.warning("connection_left_in_a_transaction", status=status.name)
-        connection.in_atomic_block = False
-        connection.close()
+def _not_storable(facts: Facts, verdict: Verdict, why: str) -> Verdict:
+    """What was decided of a failure stands; a success has become one, and that is not tried again."""
+    outcome = outcomes.failed("bad_result", "The handler's result cannot be stored as JSON.", why)
+    if verdict.outcome.state is State.SUCCEEDED:
+        return judge(facts, outcome, None, None, lambda: False)
+    return replace(verdict, outcome=replace(outcome, stopped_by=verdict.outcome.stopped_by))

@@ -21,7 +21,7 @@ _SPARE_SLOTS = 8  # children that have ended and not been replaced yet, or the o
 
 
 class Phase(IntEnum):
-    """What a child does with its token. Nobody kills it while it settles, until the hard deadline (P30)."""
+    """What a child does with its token. No cancel and no lost lease ends it while it settles (P30)."""
 
     IDLE = 0
     RUNNING = 1

@@ -20,7 +20,6 @@ from workers.retries import Again, Retry, Stop, decide
 from workers.testing import Alarm, FakeClock, Ran
 from workers.trial_notes import Missing, Notes, TrialContext
 
-SHORTEST_LIMIT_SECONDS = 0.1  # as at the door
 JOB_ID = UUID(int=0)
 
 
@@ -61,10 +60,7 @@ class Trial:
         self._ended_by: str = ""  # why the process was ended, if it was
 
     def _limit_seconds(self) -> float:
-        longest, asked = self._class.ceiling_seconds, self._asked.timeout
-        if asked is not None and not SHORTEST_LIMIT_SECONDS <= asked <= longest:
-            raise Refused(f"timeout is {asked:g}, but must be from {SHORTEST_LIMIT_SECONDS:g} to {longest:g} seconds.")
-        limit = asked or min(self._type.timeout_seconds or self._class.timeout_seconds, longest)
+        limit = by_hand.timeout_of(self._type, self._class, self._asked.timeout)
         deadline = self._asked.deadline
         if deadline is not None and deadline <= 0:
             raise Refused("deadline has passed, so the job would never have started.")
@@ -91,8 +87,8 @@ class Trial:
             error = raised
             outcome = outcomes.of_exception(raised, self._retry, self._cut)
         if self._ended_by:
-            return outcomes.timed_out(self._cut, outcome.detail), JobTimeout()
-        return outcomes.after_a_signal(self._fired, outcome, error, self._cut)
+            return outcomes.timed_out(self._cut, outcome.detail, self._retry), JobTimeout()
+        return outcomes.after_a_signal(self._fired, outcome, error, self._cut, self._retry)
 
     def _context(self) -> JobContext[Any]:
         name = self._type.name

@@ -19,7 +19,7 @@ class Meter:
 
     def __init__(self) -> None:
         _forget_peak()
-        self._began = time.monotonic()
+        self._began = time.monotonic()  # a duration is the child's own, an instant the database's (P36)
         self._cpu = _cpu_seconds()
 
     def read(self) -> Usage:

@@ -29,6 +29,8 @@ class Attempts(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
         "outcome",
         "error_code",
         "error_detail",
+        "log",
+        "wait_seconds",
         "run_seconds",
         "cpu_seconds",
         "peak_rss_bytes",
@@ -37,7 +39,18 @@ class Attempts(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ("id", "type", "cost_class", "state", "client", "accepted_at", "wait", "run", "why", "cancel_button")
+    list_display = (
+        "short_id",
+        "type",
+        "state",
+        "cancel_button",
+        "cost_class",
+        "accepted",
+        "wait",
+        "run",
+        "why",
+        "client",
+    )
     list_filter = ("state", "cost_class", "type", "client")
     list_select_related = ("client",)
     list_per_page = 50
@@ -49,6 +62,15 @@ class JobAdmin(ReadOnlyAdmin):
     # Params and results may be private: they are read through the API, by their owner.
     exclude = ("params", "result")
     readonly_fields = ("wait", "run", "why", "cancel_button")
+
+    @admin.display(description="id", ordering="id")
+    def short_id(self, job: Job) -> str:
+        """The end of an id tells jobs apart; its beginning is the time."""
+        return format_html('<span title="{0}" style="white-space: nowrap">…{1}</span>', job.pk, str(job.pk)[-12:])
+
+    @admin.display(description="accepted", ordering="accepted_at")
+    def accepted(self, job: Job) -> str:
+        return job.accepted_at.strftime("%m-%d %H:%M:%S")
 
     @admin.display(description="wait s")
     def wait(self, job: Job) -> str:

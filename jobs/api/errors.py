@@ -6,12 +6,14 @@ from typing import Any
 import structlog
 from django.db.utils import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.views.csrf import csrf_failure
 from django.views.defaults import page_not_found
 from django.views.defaults import server_error as plain_server_error
 from pydantic import ValidationError
 from rest_framework import exceptions
 
 from jobs.admission import Rejected
+from jobs.door import UndeclaredClass
 from jobs.models import Job
 
 log = structlog.get_logger(__name__)
@@ -119,6 +121,10 @@ class Problem(Exception):
         return cls(422, code, detail, errors=errors[:100])
 
     @classmethod
+    def internal_error(cls) -> "Problem":
+        return cls(500, "internal_error", "The error was logged under this request's id.")
+
+    @classmethod
     def unavailable(cls) -> "Problem":
         return cls(
             503,
@@ -166,6 +172,9 @@ def as_problem(error: Exception) -> Problem:
         case OperationalError() | InterfaceError():
             log.error("database_away", error=str(error).split("\n")[0])
             return Problem.unavailable()
+        case UndeclaredClass():
+            log.error("undeclared_class", type=error.job_type, cost_class=error.cost_class, error=str(error))
+            return Problem.internal_error()
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
             return Problem(401, "unauthorized", str(error.detail), headers={"WWW-Authenticate": "Bearer"})
         case exceptions.PermissionDenied():
@@ -180,7 +189,7 @@ def as_problem(error: Exception) -> Problem:
             return Problem.not_found(str(error.detail))
         case _:
             log.exception("request_failed", exc_info=error)
-            return Problem(500, "internal_error", "The error was logged under this request's id.")
+            return Problem.internal_error()
 
 
 def database_away(error: Exception) -> HttpResponse | None:
@@ -201,4 +210,10 @@ def not_found(request: HttpRequest, exception: Exception | None = None, **kwargs
 def server_error(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/admin/"):
         return plain_server_error(request)
-    return Problem(500, "internal_error", "The error was logged under this request's id.").response()
+    return Problem.internal_error().response()
+
+
+def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
+    if request.path.startswith("/admin/"):
+        return csrf_failure(request, reason)
+    return Problem(403, "forbidden", "This address takes no such request.").response()

@@ -1,6 +1,6 @@
 """Between JSON and our values: what a submit may say, and how jobs, classes and types are shown."""
 
-import json
+import inspect
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from pydantic import (
     ValidationError,
 )
 
-from jobs import classes, registry
+from jobs import door, registry
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.classes import CostClass
@@ -24,7 +24,6 @@ from jobs.models import ApiClient, Job
 from jobs.queries import ClassView
 from jobs.registry import JobType
 
-SHORTEST_LIMIT_SECONDS = 0.1
 LONGEST_DEADLINE_SECONDS = 366 * 86_400
 
 LabelName = Annotated[str, Field(min_length=1, max_length=63)]
@@ -71,22 +70,15 @@ def submission(data: Any, client: ApiClient, request_id: str, remaining_ms: str 
     job_type = registry.get(body.type)
     if job_type is None:
         raise Problem.unknown_type(body.type)
-    cost_class = classes.get(job_type.weigh(_params(job_type, body.params)))
-    _refuse_large(body.params, cost_class)
+    cost_class = _class_for(job_type, body.params)
+    timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, body)
     return Submission(
         client=client,
         type=job_type.name,
         cost_class=cost_class,
         params=body.params,
-        timeout_seconds=_limit(
-            "timeout_seconds",
-            body.timeout_seconds,
-            job_type.timeout_seconds or cost_class.timeout_seconds,
-            cost_class.ceiling_seconds,
-        ),
-        max_wait_seconds=_limit(
-            "max_wait_seconds", body.max_wait_seconds, cost_class.max_wait_seconds, cost_class.max_wait_seconds
-        ),
+        timeout_seconds=timeout_seconds,
+        max_wait_seconds=max_wait_seconds,
         labels=body.labels,
         deadline_in_seconds=_sooner(body.deadline_seconds, _seconds_of(remaining_ms)),
         deadline_at=body.deadline_at,
@@ -103,25 +95,24 @@ def _body(data: Any) -> SubmitBody:
         raise Problem.invalid("invalid_request", "The request body is not a job to submit.", error) from None
 
 
-def _params(job_type: JobType, params: dict[str, Any]) -> BaseModel:
+def _class_for(job_type: JobType, params: dict[str, Any]) -> CostClass:
     try:
-        return job_type.params.model_validate(params)
+        return door.weighed(job_type, params)[1]
     except ValidationError as error:
         raise Problem.invalid("invalid_params", f"The params do not fit {job_type.name}.", error, ("params",)) from None
+    except door.ParamsTooLarge as error:
+        raise Problem.too_large(f"The params are {error.size_bytes} bytes", error.limit_bytes) from None
 
 
-def _refuse_large(params: dict[str, Any], cost_class: CostClass) -> None:
-    size = len(json.dumps(params, ensure_ascii=False, separators=(",", ":")).encode())
-    if size > cost_class.params_bytes:
-        raise Problem.too_large(f"The params are {size} bytes", cost_class.params_bytes)
-
-
-def _limit(name: str, asked: float | None, default: float, highest: float) -> float:
-    if asked is None:
-        return min(default, highest)
-    if not SHORTEST_LIMIT_SECONDS <= asked <= highest:
-        raise Problem.limit_out_of_range(name, asked, SHORTEST_LIMIT_SECONDS, highest)
-    return asked
+def _limits(job_type: JobType, cost_class: CostClass, body: SubmitBody) -> tuple[float, float]:
+    """The timeout and the longest wait, in seconds."""
+    try:
+        return (
+            door.timeout_seconds(job_type, cost_class, body.timeout_seconds, "timeout_seconds"),
+            door.max_wait_seconds(cost_class, body.max_wait_seconds, "max_wait_seconds"),
+        )
+    except door.LimitOutOfRange as error:
+        raise Problem.limit_out_of_range(error.name, error.asked, error.lowest, error.highest) from None
 
 
 def _seconds_of(remaining_ms: str | None) -> float | None:
@@ -134,6 +125,7 @@ def _seconds_of(remaining_ms: str | None) -> float | None:
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
+    """Of the caller's deadlines the earliest counts (P9); `deadline_at` joins in the database, which has the clock."""
     given = [max(0.0, seconds) for seconds in (one, other) if seconds is not None]  # past is past, however long
     return min(given, default=None)
 
@@ -199,7 +191,7 @@ def cost_class(view: ClassView) -> dict[str, Any]:
 def job_type(spec: JobType) -> dict[str, Any]:
     return {
         "name": spec.name,
-        "description": (spec.handler.__doc__ or "").strip(),
+        "description": inspect.cleandoc(spec.handler.__doc__ or ""),
         # A class that depends on the params is known only when there are some.
         "cost_class": spec.cost_class if isinstance(spec.cost_class, str) else None,
         "timeout_seconds": spec.timeout_seconds,

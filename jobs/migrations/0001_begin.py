@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
             name='Sweep',
             fields=[
                 ('name', models.CharField(max_length=32, primary_key=True, serialize=False)),
-                ('last_run_at', models.DateTimeField(blank=True, null=True)),
+                ('last_run_at', models.DateTimeField()),
                 ('steady_since', models.DateTimeField(blank=True, help_text='Runs without a gap since then (P17).', null=True)),
             ],
         ),

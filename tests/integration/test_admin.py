@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from jobs.models import ApiClient, Job
+from jobs.models import ApiClient, Attempt, Job
 
 pytestmark = pytest.mark.django_db
 
@@ -100,3 +100,12 @@ def test_every_other_page_opens(operator: Client, page: str) -> None:
 
 def test_strangers_are_sent_to_the_login(client: Client) -> None:
     assert client.get(LIST).status_code == 302
+
+
+def test_an_attempt_shows_what_its_handler_logged_and_how_long_it_waited(operator: Client, jobs: list[Job]) -> None:
+    Attempt.objects.create(
+        job=jobs[0], number=1, pid=1, process_started=1, log="line 7 of the handler", wait_seconds=12.375
+    )
+    page = operator.get(f"{LIST}{jobs[0].pk}/change/").content.decode()
+    assert "line 7 of the handler" in page
+    assert "12.375" in page

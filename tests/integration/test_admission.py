@@ -398,6 +398,7 @@ def test_another_class_is_not_held_up(other: Elsewhere) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_claims_settles_cancels_and_sweeps_do_not_queue_behind_admissions(other: Elsewhere) -> None:
+    """They hold rows, so they must not ask for a class's lock (P6)."""
     node = job_rows.a_node()
     late = job_rows.a_queued_job(start_by=_ago(1))
     first, second = job_rows.a_queued_job(), job_rows.a_queued_job()

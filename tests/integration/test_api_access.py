@@ -1,4 +1,4 @@
-"""Keys and scopes, what is whose, methods and addresses, and the id that every answer carries."""
+"""Keys and scopes (P39), what is whose, methods and addresses, and the id that every answer carries."""
 
 from datetime import timedelta
 from typing import Any

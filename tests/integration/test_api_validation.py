@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
 from jobs import classes, registry
 from jobs.models import Job
@@ -174,3 +175,15 @@ def test_a_type_that_cannot_name_a_class_is_our_fault_and_not_the_callers(
 ) -> None:
     add_type("tests.numbers", cost_class=cost_class)
     assert problem(api.post("tests.numbers"), 500, "internal_error") == {}
+
+
+@pytest.mark.parametrize("named", ["lite", None, ["light"]])
+def test_an_undeclared_class_is_the_authors_fault_and_named_in_the_log(
+    api: InProcessApi, add_type: Any, named: Any
+) -> None:
+    add_type("tests.lost", cost_class=lambda params: named)
+    with capture_logs() as lines:
+        problem(api.post("tests.lost"), 500, "internal_error")
+    told = [line for line in lines if line["event"] == "undeclared_class"]
+    assert [(line["type"], line["cost_class"], line["log_level"]) for line in told] == [("tests.lost", named, "error")]
+    assert not Job.objects.exists()

@@ -7,10 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
+from django.db.utils import InterfaceError, OperationalError
 
-from jobs import lifecycle
+from jobs import lifecycle, queries, telemetry, wakeups
 from jobs.lifecycle import Claim, Claimant
 from jobs.models import Job, WorkerNode
 from tests import job_rows
@@ -29,6 +30,7 @@ def parent() -> Iterator["subprocess.Popen[bytes]"]:
     """It stands for Celery: a process with one child."""
     process = subprocess.Popen(["sh", "-c", "sleep 60 & wait"])
     child = eventually(lambda: next(iter(kernel.children_of(process.pid)), None))
+    assert child is not None
     yield process
     held = kernel.Child.hold(child)
     if held is not None:
@@ -45,10 +47,22 @@ def _claimed_by(node: WorkerNode, pid: int, started: int) -> Claim:
 
 
 @pytest.fixture
-def custody(tmp_path: Path) -> Custody:
+def told() -> list[str]:
+    """What the keeper's clockwork was told."""
+    return []
+
+
+@pytest.fixture
+def custody(tmp_path: Path, told: list[str]) -> Custody:
     node = job_rows.a_node()
     return Custody(
-        node.pk, SharedSlots.create(1), RetryBudget.create(), tmp_path, selectors.DefaultSelector(), lambda: 0
+        node.pk,
+        SharedSlots.create(1),
+        RetryBudget.create(),
+        tmp_path,
+        selectors.DefaultSelector(),
+        lambda: 0,
+        lambda: told.append("came back"),
     )
 
 
@@ -89,3 +103,36 @@ def test_a_vanished_childs_row_that_another_holds_costs_nobody_a_lease(
         looking = other.start(lambda: custody.look(parent.pid))
         eventually(lambda: _renewed(living), within_seconds=3)
     looking.result(10)
+
+
+def test_what_comes_back_is_the_clockworks_to_wake(
+    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere, told: list[str]
+) -> None:
+    """Not the main thread's: a broker that hangs must not hold up a lease (P14)."""
+    _beat(custody, parent)
+    other.run(lambda: custody.look(parent.pid))
+    assert told == ["came back"]
+    (kept,) = queries.leases_of(WorkerNode.objects.get().pk)
+    custody.release(kept)
+    assert told == ["came back"] * 2
+    assert wakeups.queue_length("light") == 0
+
+
+def test_a_timeout_that_cannot_be_stored_is_decided_once(custody: Custody, tmp_path: Path) -> None:
+    """A child that its watchdog ended; the database ends our connection twice before the beat that stores it."""
+    node = WorkerNode.objects.get()
+    claimed = _claimed_by(node, 1_999_999, 1)
+    (tmp_path / "1999999.trace").write_text("Timeout (0:00:10)!")
+    (lease,) = queries.leases_of(node.pk)
+    counted = telemetry.RETRIES.labels("stop", "not_retryable")._value
+    before = counted.get()
+    for _ in range(2):
+        connection.ensure_connection()
+        connection.connection.close()
+        with pytest.raises((OperationalError, InterfaceError)):
+            custody.settle_vanished(lease)
+        connection.close()
+    custody.settle_vanished(lease)
+    job = job_rows.read(claimed.job_id)
+    assert (job.state, job.error_code, job.stopped_by) == ("failed", "timeout", "not_retryable")
+    assert counted.get() == before + 1

@@ -75,16 +75,49 @@ def test_a_second_run_changes_nothing(data: Path) -> None:
     assert (ApiClient.objects.count(), ApiKey.objects.count(), get_user_model().objects.count()) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("file", ["demo-key", "admin-password"])
-def test_a_lost_file_is_written_anew_and_its_secret_works(data: Path, file: str) -> None:
+def test_a_lost_key_is_written_anew_and_works(data: Path) -> None:
     call_command("demo_access")
     before = _files(data)
-    (data / file).unlink()
+    (data / "demo-key").unlink()
     call_command("demo_access")
     after = _files(data)
-    assert {name for name in before if before[name] != after[name]} == {file}
+    assert {name for name in before if before[name] != after[name]} == {"demo-key"}
     assert keys.live_key(after["demo-key"].strip())
-    assert authenticate(username="admin", password=after["admin-password"].strip())
+
+
+@pytest.mark.parametrize("kept", [None, "", "of another database"])
+def test_an_account_that_was_there_before_is_left_alone_and_a_sentence_says_so(
+    data: Path, kept: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An `admin` of a team's own database, who is no superuser and stays none."""
+    users: Any = get_user_model().objects
+    users.create_user("admin", password="their own")
+    before = users.values().get()
+    data.mkdir()
+    if kept is not None:
+        (data / "admin-password").write_text(kept)
+    call_command("demo_access")
+    assert users.values().get() == before
+    assert _files(data).get("admin-password") == kept
+    said = capfd.readouterr().err
+    assert "The account 'admin' was there before and is left as it is" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_password_that_was_changed_since_stays_changed(data: Path) -> None:
+    call_command("demo_access")
+    user: Any = get_user_model().objects.get()
+    user.set_password("changed")
+    user.save()
+    call_command("demo_access")
+    assert authenticate(username="admin", password="changed")
+
+
+def test_an_account_whose_password_cannot_be_kept_is_not_made(data: Path) -> None:
+    (data / "admin-password").mkdir(parents=True)  # a folder, which no file replaces
+    with pytest.raises(IsADirectoryError):
+        call_command("demo_access")
+    assert not get_user_model().objects.exists()
 
 
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at"])

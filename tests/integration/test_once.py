@@ -17,8 +17,8 @@ from jobs.lifecycle import Claim, Claimant, Outcome
 from jobs.models import ApiClient, Job, OnceResult
 from jobs.states import State
 from tests.waiting import eventually
-from workers import progress
-from workers.once import Database, LeaseLost, once
+from workers import LeaseLost, progress
+from workers.once import Database, once
 
 pytestmark = pytest.mark.django_db
 two_connections = pytest.mark.django_db(transaction=True)

@@ -71,7 +71,8 @@ def claims(db: None) -> Iterator[list[Claim]]:
 
 def test_a_thousand_failures_at_once_are_due_again_in_many_different_seconds(claims: list[Claim]) -> None:
     """Through the path that a child takes. The waits count from each one's own end, as if all had ended in one instant."""
-    states = Counter(settling.conclude(claim, FAILURE, ConnectionError(), None, lambda: False) for claim in claims)
+    verdicts = [settling.judge(claim, FAILURE, ConnectionError(), None, lambda: False) for claim in claims]
+    states = Counter(settling.store(claim, verdict) for claim, verdict in zip(claims, verdicts, strict=True))
     assert states == {State.QUEUED: JOBS}
     with connection.cursor() as cursor:
         cursor.execute(

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs import lifecycle, telemetry, wakeups
+from jobs import lifecycle, telemetry
 from jobs.lifecycle import Claim, Outcome
 from jobs.models import Attempt, Job, WorkerNode
 from jobs.states import State
@@ -341,18 +341,6 @@ def test_a_lease_that_lapses_between_two_statements_does_not_end_a_job_that_may_
     monkeypatch.setattr(lifecycle, "_end", then_the_lease_is_over)
     assert _lose(claimed, overdue_only=True) in {None, State.QUEUED}
     assert job_rows.read(job.pk).error_code == ""
-
-
-# ── Wake-ups (P14) ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@two_connections
-@pytest.mark.parametrize("leave", [_release, _lose, _give_back])
-def test_a_job_that_may_be_claimed_again_at_once_has_its_wake_up(leave: Any) -> None:
-    """The top-up would send it a sweep later."""
-    _, claimed = job_rows.a_running_job(job_rows.a_node())
-    assert leave(claimed) is State.QUEUED
-    assert wakeups.queue_length("light") == 1
 
 
 # ── Two that meet on one row: the order is forced, the second is seen to wait for the first ──────────────────────────

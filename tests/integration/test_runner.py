@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, connections, transaction
 from pydantic import BaseModel, field_validator
 
-from jobs import classes, lifecycle, queries, registry
+from jobs import classes, lifecycle, queries, registry, telemetry, wakeups
 from jobs.lifecycle import Claimant, Outcome
 from jobs.models import ApiClient, Attempt, Job, WorkerNode
 from jobs.registry import JobType
@@ -25,6 +25,7 @@ from workers import descendants, equipment, runner, settling, usage
 from workers.budget import RetryBudget
 from workers.context import JobContext
 from workers.equipment import Equipment
+from workers.failures import RetryLater
 from workers.limits import CANCEL_SIGNAL, Limits
 from workers.logbook import Logbook
 from workers.slots import OwnSlot, SharedSlots
@@ -353,13 +354,13 @@ def test_a_transaction_that_a_handler_left_open_does_not_swallow_the_settle(
 def test_a_connection_that_dies_inside_a_job_costs_only_a_second_settle(
     run: Callable[..., Job], other: Elsewhere, broken_first: str
 ) -> None:
-    """P34."""
+    """P34. The connection is the runner's own: the handler's is another."""
+    runners, pid = connections["default"], backend_pid()
 
     def handler(ctx: JobContext[Any]) -> str:
         if broken_first == "closed":
-            connection.connection.close()  # under Django's feet
+            runners.connection.close()  # under Django's feet
         else:
-            pid = backend_pid()
             assert other.run(lambda: _terminate(pid))
         return "done"
 
@@ -388,41 +389,77 @@ def test_a_dead_connection_does_not_fail_a_job_that_reports_progress(run: Callab
 
 def test_a_settle_is_retried_until_the_database_is_back(run: Callable[..., Job], other: Elsewhere) -> None:
     """Two refused connections, then the database answers."""
-    job, waits = _settled_through_an_outage(run, drop=lambda: connection.connection.close())
+    job, waits = _settled_through_an_outage(run, drop=lambda runners: runners.connection.close())
     assert job.state == "succeeded"
     assert waits >= 2
 
 
 def test_a_settle_is_retried_also_when_the_handler_closed_its_connection(run: Callable[..., Job]) -> None:
     """As a long handler should, before an hour without queries."""
-    job, _ = _settled_through_an_outage(run, drop=lambda: connection.close())
+    job, _ = _settled_through_an_outage(run, drop=lambda runners: runners.close())
     assert job.state == "succeeded"
 
 
-def _settled_through_an_outage(run: Callable[..., Job], drop: Callable[[], None]) -> tuple[Job, int]:
+def test_what_becomes_of_a_job_is_decided_once_however_long_the_database_is_away(run: Callable[..., Job]) -> None:
+    """A decision spends from the budget, draws a backoff and is counted."""
+    again = telemetry.RETRIES.labels("again", "")._value
+    before = again.get()
+    job, waits = _settled_through_an_outage(
+        run, drop=lambda runners: runners.connection.close(), error=ConnectionError(), max_attempts=3
+    )
+    assert (job.state, job.failures) == ("queued", 1)
+    assert waits >= 2
+    assert again.get() == before + 1
+
+
+def test_an_exception_that_cannot_be_asked_what_it_is_is_a_failure(run: Callable[..., Job]) -> None:
+    class Odd(Exception):
+        @property
+        def response(self) -> object:
+            raise RuntimeError
+
+    job = run(_raise(Odd()), max_attempts=3)
+    assert (job.state, job.error_code, job.stopped_by) == ("failed", "handler_error", "not_retryable")
+
+
+@pytest.mark.parametrize(("after", "wake_ups"), [(0, 1), (60, 0)])
+def test_a_job_that_is_tried_again_at_once_has_its_wake_up(
+    run: Callable[..., Job], after: float, wake_ups: int
+) -> None:
+    """The top-up would send it a sweep later; a backoff's end is for the keepers to see (P14)."""
+    assert run(_raise(RetryLater(after)), max_attempts=3).state == "queued"
+    assert wakeups.queue_length("light") == wake_ups
+
+
+def _settled_through_an_outage(
+    run: Callable[..., Job], drop: Callable[[Any], None], error: Exception | None = None, **fields: Any
+) -> tuple[Job, int]:
     """A handler at whose end nobody listens on the database's port for this thread; the job and the waits it took."""
-    real = connection.settings_dict
+    runners = connections["default"]
+    real = runners.settings_dict
     waited = 0
 
     def sleep(seconds: float) -> None:
         nonlocal waited
         waited += 1
         if waited == 2:
-            connection.settings_dict = real
+            runners.settings_dict = real
 
     with socket.socket() as nobody, pytest.MonkeyPatch.context() as patch:
         nobody.bind(("127.0.0.1", 0))
         patch.setattr(settling, "time", SimpleNamespace(sleep=sleep))
 
         def handler(ctx: JobContext[Any]) -> str:
-            connection.settings_dict = {**real, "HOST": "127.0.0.1", "PORT": nobody.getsockname()[1]}
-            drop()
+            runners.settings_dict = {**real, "HOST": "127.0.0.1", "PORT": nobody.getsockname()[1]}
+            drop(runners)
+            if error is not None:
+                raise error
             return "done"
 
         try:
-            return run(handler), waited
+            return run(handler, **fields), waited
         finally:
-            connection.settings_dict = real
+            runners.settings_dict = real
 
 
 def test_a_result_that_comes_after_the_lease_was_lost_changes_nothing(run: Callable[..., Job]) -> None:
@@ -458,7 +495,28 @@ def test_progress_is_written_where_callers_read_it(run: Callable[..., Job]) -> N
         seen = job_rows.read(ctx.job_id)
         return [seen.progress_fraction, seen.progress_note]
 
-    assert run(handler).result == [0.25, "a quarter"]
+    assert run(handler).result == [0.25, "a quarter\\x00"]
+
+
+def test_progress_is_written_from_any_thread_of_the_handler(run: Callable[..., Job]) -> None:
+    def handler(ctx: JobContext[Any]) -> list[float]:
+        seen: list[float] = []
+        for fraction in (0.25, 0.5):
+            ctx._reported_at = None  # as if a second had passed
+            thread = threading.Thread(target=ctx.progress, args=(fraction,))
+            thread.start()
+            thread.join()
+            seen.append(job_rows.read(ctx.job_id).progress_fraction or 0)
+        ctx._reported_at = None
+        ctx.progress(0.75)
+        return [*seen, job_rows.read(ctx.job_id).progress_fraction or 0]
+
+    assert run(handler).result == [0.25, 0.5, 0.75]
+
+
+def test_a_note_that_is_no_text_fails_no_job(run: Callable[..., Job]) -> None:
+    note: Any = 7
+    assert run(lambda ctx: ctx.progress(0.5, note)).state == "succeeded"
 
 
 def test_progress_inside_a_handlers_transaction_holds_up_no_renewal(
@@ -485,3 +543,78 @@ def test_progress_inside_a_handlers_transaction_holds_up_no_renewal(
 def test_an_attempt_runs_in_the_calling_thread(run: Callable[..., Job]) -> None:
     """Limits are signals, and signals reach the main thread only."""
     assert run(lambda ctx: threading.current_thread() is threading.main_thread()).result is True
+
+
+# ── What a handler may do to a connection ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET search_path = pg_catalog",
+        "SET default_transaction_read_only = on",
+        "SET statement_timeout = '1ms'",
+        "CREATE TEMP TABLE jobs_job (id integer)",
+        "SET ROLE NONE; SET lock_timeout = '1ms'",
+    ],
+)
+def test_what_a_handler_sets_on_its_connection_meets_neither_the_settle_nor_the_next_job(
+    run: Callable[..., Job], statement: str
+) -> None:
+    def handler(ctx: JobContext[Any]) -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        return "done"
+
+    assert run(handler).state == "succeeded"
+    assert run(lambda ctx: ApiClient.objects.count() >= 0).result is True
+
+
+def test_a_handler_that_queries_nothing_opens_no_connection(run: Callable[..., Job]) -> None:
+    assert run(lambda ctx: connection.connection is None).result is True
+
+
+# ── What must never run a finished job again ─────────────────────────────────────────────────────────────────────────
+
+
+class Unreadable(Exception):
+    @property
+    def response(self) -> Any:
+        raise RuntimeError("nobody may ask")
+
+
+@pytest.mark.parametrize("depth", [201, 500, 900, 935, 940, 990])
+def test_a_result_nested_too_deeply_is_a_bad_result_at_any_depth(run: Callable[..., Job], depth: int) -> None:
+    assert run(lambda ctx: _nested(depth)).error_code == "bad_result"
+
+
+def test_an_error_that_cannot_be_read_is_the_jobs_failure(run: Callable[..., Job]) -> None:
+    job = run(_raise(Unreadable()), max_attempts=3)
+    assert (job.state, job.error_code, job.attempt) == ("failed", "handler_error", 1)
+
+
+def test_a_very_long_error_is_cut(run: Callable[..., Job]) -> None:
+    job = run(_raise(ValueError("z" * 5_000_000)))
+    assert (job.state, job.error_code) == ("failed", "handler_error")
+    assert len(_detail(job)) <= 65_536
+
+
+def test_what_escapes_the_runner_settles_the_job_and_ends_the_process(
+    run: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the job would be lost, and run again although it had ended."""
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(runner, "_measured", lambda me, claim: _raise(RuntimeError("a fault of ours"))(None))
+    job = run(lambda ctx: "done")
+    assert (job.state, job.error_code, ended) == ("failed", "internal_error", [1])
+
+
+def test_signals_are_listened_to_anew_for_each_attempt(run: Callable[..., Job]) -> None:
+    def deaf(ctx: JobContext[Any]) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+
+    run(deaf)
+    job = run(lambda ctx: threading.Event().wait(20), timeout_seconds=0.2)
+    assert (job.state, job.error_code) == ("failed", "timeout")

@@ -9,6 +9,7 @@ from django.conf import settings as django_settings
 from django.db import connection
 from django.db.models.functions import Now
 from django.db.utils import ProgrammingError
+from django.test.utils import CaptureQueriesContext
 
 from jobs import sweeps, wakeups
 from jobs.models import Attempt, Job, Sweep, WorkerNode
@@ -304,10 +305,14 @@ def test_a_live_job_is_never_pruned(keep: None) -> None:
     assert Job.objects.filter(pk__in=[running.pk, queued.pk]).count() == 2
 
 
-@pytest.mark.parametrize(("age", "deleted"), [(995, False), (1_005, True)])
+# Its jobs' retention, but at least an hour, and ten leases.
+@pytest.mark.parametrize(("keep_seconds", "lease", "least"), [(9_000, 30, 9_000), (1, 30, 3_600), (1, 600, 6_000)])
+@pytest.mark.parametrize(("beyond", "deleted"), [(-5, False), (5, True)])
 def test_a_node_that_was_not_seen_for_long_is_deleted_and_its_attempts_stay(
-    keep: None, age: float, deleted: bool
+    settings: Any, keep_seconds: float, lease: float, least: float, beyond: float, deleted: bool
 ) -> None:
+    settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS, settings.WEIGHBRIDGE_LEASE_SECONDS = keep_seconds, lease
+    age = least + beyond
     node = job_rows.a_node()
     _, claimed = job_rows.a_running_job(node)
     job_rows.succeed(claimed)
@@ -315,6 +320,25 @@ def test_a_node_that_was_not_seen_for_long_is_deleted_and_its_attempts_stay(
     sweeps.prune()
     assert WorkerNode.objects.exists() is not deleted
     assert Attempt.objects.get(job_id=claimed.job_id).node_id == (None if deleted else node.pk)
+
+
+def test_a_node_that_runs_a_job_stays_however_long_it_was_not_seen(keep: None) -> None:
+    node = job_rows.a_node()
+    running, _ = job_rows.a_running_job(node)
+    WorkerNode.objects.update(seen_at=_ago(100_000))
+    assert sweeps.prune() == 0
+    assert job_rows.read(running.pk).node_id == node.pk
+
+
+def test_prune_counts_jobs_and_reads_no_more_of_them_than_their_ids(keep: None) -> None:
+    for _ in range(2):
+        job = job_rows.a_finished_job(result={"big": "x"}, result_expired=True, finished_at=_ago(2_000))
+        Attempt.objects.create(job=job, number=1, pid=1, process_started=1)
+    with CaptureQueriesContext(connection) as made:
+        assert sweeps.prune() == 2
+    read = [query["sql"] for query in made if query["sql"].startswith("SELECT") and 'FROM "jobs_job"' in query["sql"]]
+    assert read
+    assert not any("params" in sql or '"result"' in sql for sql in read)
 
 
 def test_prune_takes_the_oldest_first_and_a_batch_at_a_time(keep: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import workers
 from stack.ports import free_port
 from stack.programs import ROOT
 from workers import JobContext
@@ -27,6 +28,36 @@ def block(file: str) -> str:
 def test_the_example_passes_its_tests_with_no_server_and_nothing_set_up(tmp_path: Path) -> None:
     for file in ("my_jobs.py", "test_my_jobs.py"):
         (tmp_path / file).write_text(block(file))
+    told = _pytest(tmp_path, "test_my_jobs.py")
+    assert f"{block('test_my_jobs.py').count(chr(10) + 'def test_')} passed" in told
+
+
+OFFER_TESTS = """
+import my_offer
+from workers.fanout import Outcome
+from workers.http import Call
+from workers.testing import run
+
+
+def test_what_came_in_time_is_told():
+    def fan_out(calls, deadline, required):
+        assert all(isinstance(call, Call) for call in calls.values())
+        assert (deadline, required) == (1.2, ["price"])
+        return {"price": Outcome(True, 200, 350), "stock": Outcome(False, error="deadline_exceeded")}
+
+    ran = run(my_offer.offer, {"item": "i-1"}, fan_out=fan_out)
+    assert (ran.state, ran.result) == ("succeeded", {"price": 350, "stock": "unknown: deadline_exceeded"})
+"""
+
+
+def test_the_example_of_calls_runs(tmp_path: Path) -> None:
+    (tmp_path / "my_offer.py").write_text(block("my_offer.py"))
+    (tmp_path / "test_my_offer.py").write_text(OFFER_TESTS)
+    assert "1 passed" in _pytest(tmp_path, "test_my_offer.py")
+
+
+def _pytest(folder: Path, file: str) -> str:
+    """What it says of a file whose tests pass, in an environment where nothing is set and no server is there."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("WEIGHBRIDGE_", "DJANGO_", "PYTEST_"))
     }
@@ -35,20 +66,19 @@ def test_the_example_passes_its_tests_with_no_server_and_nothing_set_up(tmp_path
         "PYTHONPATH": str(ROOT),
         "DATABASE_URL": f"postgresql://nobody@{nowhere}/x",
         "REDIS_URL": f"redis://{nowhere}/0",
-        "WEIGHBRIDGE_DATA_DIR": str(tmp_path / "data"),
+        "WEIGHBRIDGE_DATA_DIR": str(folder / "data"),
     }
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_jobs.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file],
         check=False,  # the assertion shows its output
-        cwd=tmp_path,
+        cwd=folder,
         env=kept | ours,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    tests = block("test_my_jobs.py").count("\ndef test_")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"{tests} passed" in ran.stdout
+    return ran.stdout
 
 
 def _given_to_handlers() -> list[str]:
@@ -76,3 +106,8 @@ def test_everything_that_a_test_can_say_is_explained(name: str) -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/authors.md"])
 def test_the_hook_for_error_trackers_can_be_found(page: str) -> None:
     assert "`WEIGHBRIDGE_ON_ATTEMPT_FAILED`" in (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("name", workers.__all__)
+def test_the_page_names_everything_that_authors_import(name: str) -> None:
+    assert re.search(rf"\b{name}\b", DOCS)

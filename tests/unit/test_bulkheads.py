@@ -1,4 +1,4 @@
-"""Bulkheads: never more places than there are, over processes, and none lost with a process."""
+"""Bulkheads: never more places than there are, over processes, and none lost with a process (P29)."""
 
 import asyncio
 import os

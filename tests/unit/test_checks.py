@@ -55,3 +55,26 @@ def test_more_processes_than_cores_are_warned_of(beyond: int, warned: bool, monk
     found = checks.processes_fit_the_cores()
     assert {message.id for message in found} == ({"jobs.W001"} if warned else set())
     assert all(message.hint and "_PROCESSES sets the number" in message.hint for message in found)
+
+
+@pytest.mark.parametrize(
+    ("lease", "beat", "sweep", "found"),
+    [
+        (30, 1, 1, []),
+        (3, 1, 1, []),
+        (3, 1, 0.2, []),
+        (2.9, 1, 0.2, ["jobs.E004"]),
+        (29, 10, 4, ["jobs.E004"]),
+        (12, 1, 4, []),
+        (11, 1, 4, ["jobs.E005"]),
+        (1, 10, 4, ["jobs.E004", "jobs.E005"]),
+    ],
+)
+def test_a_lease_outlasts_three_beats_and_a_gap_between_sweeps(
+    settings: Any, lease: float, beat: float, sweep: float, found: list[str]
+) -> None:
+    settings.WEIGHBRIDGE_LEASE_SECONDS = lease
+    settings.WEIGHBRIDGE_BEAT_SECONDS, settings.WEIGHBRIDGE_SWEEP_SECONDS = beat, sweep
+    messages = checks.the_timings_fit()
+    assert [message.id for message in messages] == found
+    assert all(message.is_serious() and f"LEASE_SECONDS is {lease:g}" in message.msg for message in messages)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from jobs.classes import declared
+from jobs.classes import CONTROL, declared, stop_grace_seconds
 from stack.embedded import POSTGRES_SETTINGS
 from stack.programs import ROOT, Places, Plan, app_programs
 from stack.supervision import Program
@@ -25,7 +25,8 @@ VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>\w+):(?P<kind>[-?])(?P<text>[^}]*)\}
 
 def programs() -> dict[str, Program]:
     classes = {name: cost_class.processes for name, cost_class in declared().items()}
-    plan = Plan(classes, settings.WEIGHBRIDGE_WEB_PROCESSES, settings.WEIGHBRIDGE_STOP_GRACE_SECONDS)
+    graces = {name: stop_grace_seconds(name) for name in [*classes, CONTROL]}
+    plan = Plan(classes, settings.WEIGHBRIDGE_WEB_PROCESSES, graces)
     places = Places(Path("/data"), web_port=8000, flower_port=5555, flower_password="secret")
     return {program.name: program for program in app_programs(plan, places)}
 

@@ -112,3 +112,15 @@ def test_an_example_that_does_not_fit_is_refused_in_a_sentence() -> None:
 def test_a_cost_class_that_is_neither_name_nor_function_is_refused(cost_class: Any) -> None:
     with pytest.raises(WrongJobType):
         job("a.b", cost_class=cost_class)(lambda ctx: None)
+
+
+@pytest.mark.parametrize("attempts", ["3", 2.5, True, None])
+def test_a_number_of_attempts_that_is_no_number_is_refused(attempts: Any) -> None:
+    with pytest.raises(WrongJobType, match="must be from 1 to 100"):
+        job("a.b", cost_class="light", retry=Retry(max_attempts=attempts))
+
+
+def test_a_retry_that_is_none_is_refused() -> None:
+    wrong: Any = 3
+    with pytest.raises(WrongJobType, match="retry is 3, but must be a Retry"):
+        job("a.b", cost_class="light", retry=wrong)

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import secrets
 import stat
+import subprocess
+import sys
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -67,6 +69,7 @@ WRONG = [
     ("DATABASE_URL", "postgresql", "redis://u:hidden@db/w"),
     ("DATABASE_URL", "postgresql", "//u:hidden@db/w"),
     ("DATABASE_URL", "postgresql", "sqlite:///w"),
+    ("DATABASE_URL", "postgresql", "postgresqls://u:hidden@db/w"),
     ("REDIS_URL", "redis", "http://u:hidden@cache"),
     ("REDIS_URL", "redis", "postgresql://u:hidden@cache"),
     ("REDIS_URL", "redis", "127.0.0.1"),
@@ -106,7 +109,7 @@ def test_a_wrong_port_of_redis_is_refused_in_a_sentence(monkeypatch: pytest.Monk
 
 
 def test_addresses_kept_by_a_running_stack_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = {"DATABASE_URL": "postgresql://kept/w", "REDIS_URL": "redis://kept", "port": 8000}
+    kept = {"DATABASE_URL": "postgresql://kept/w", "REDIS_URL": "redis://kept"}
     (tmp_path / "addresses.json").write_text(json.dumps(kept))
     assert env.address("DATABASE_URL", "postgresql", tmp_path) == "postgresql://kept/w"
     monkeypatch.setenv("DATABASE_URL", "postgresql://given/w")
@@ -214,3 +217,53 @@ def test_a_data_directory_below_a_file_is_refused_in_a_sentence(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(WrongSetting, match="WEIGHBRIDGE_DATA_DIR is .*, but must be a directory that can be written"):
         env.secret_key(tmp_path / "file" / "data")
+
+
+@pytest.mark.parametrize(
+    ("origins", "secure"),
+    [
+        ([], False),
+        (["https://a.b"], True),
+        (["https://a.b", "http://c.d"], False),
+        (["https://a.b", "https://c.d"], True),
+    ],
+)
+def test_only_where_everybody_comes_by_https_is_all_https(origins: list[str], secure: bool) -> None:
+    assert env.all_https(origins) is secure
+
+
+_SHOW = """
+import json
+from project import settings
+print(json.dumps([settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE, settings.DATABASES["default"]["OPTIONS"]]))
+"""
+
+
+def _settings_with(tmp_path: Path, **environ: str) -> tuple[bool, bool, dict[str, object]]:
+    ours = {"WEIGHBRIDGE_DATA_DIR": str(tmp_path), "REDIS_URL": "redis://127.0.0.1", **environ}
+    ran = subprocess.run(
+        [sys.executable, "-c", _SHOW],
+        check=True,
+        cwd=env.ROOT,
+        env={**os.environ, **ours},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    session, csrf, options = json.loads(ran.stdout)
+    return session, csrf, options
+
+
+def test_a_silent_database_is_noticed_and_cookies_go_by_plain_http_on_localhost(tmp_path: Path) -> None:
+    session, csrf, options = _settings_with(
+        tmp_path, DATABASE_URL="postgresql://u@db/w", WEIGHBRIDGE_TRUSTED_ORIGINS=""
+    )
+    assert (session, csrf) == (False, False)
+    bounds = {"connect_timeout": 2, "tcp_user_timeout": 5000, "keepalives_idle": 5, "keepalives_interval": 2}
+    assert options.items() >= {**bounds, "keepalives_count": 3}.items()
+
+
+def test_a_database_url_has_the_last_word_and_https_secures_the_cookies(tmp_path: Path) -> None:
+    url = "postgresql://u@db/w?tcp_user_timeout=9000"
+    session, csrf, options = _settings_with(tmp_path, DATABASE_URL=url, WEIGHBRIDGE_TRUSTED_ORIGINS="https://a.b")
+    assert (session, csrf, options["tcp_user_timeout"], options["keepalives_idle"]) == (True, True, "9000", 5)

@@ -1,6 +1,7 @@
 """fan_out and http.aggregate: partial results in time, each call behind its own bulkhead, no trick in a path."""
 
 import math
+import runpy
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -10,10 +11,11 @@ from unittest.mock import create_autospec
 import pytest
 from pydantic import ValidationError
 
+from jobs import registry
 from jobs.ranges import WrongSetting
 from tests.acceptance.slow_services import Services, answering, connections_to, hanging, in_turn, resetting
 from tests.waiting import eventually
-from workers import JobContext
+from workers import JobContext, checks
 from workers.bulkheads import Bulkhead
 from workers.catalog import http_aggregate
 from workers.catalog.http_aggregate import AggregateParams, aggregate, seconds_to_wait
@@ -275,6 +277,8 @@ def test_services_of_one_pool_share_its_places(settings):
 @pytest.mark.parametrize(("wrong", "sentence"), [
     ([], "WEIGHBRIDGE_SERVICES is"),
     ({"a b": GOOD}, "A name in WEIGHBRIDGE_SERVICES is 'a b'"),
+    ({"a\n": GOOD}, "A name in WEIGHBRIDGE_SERVICES is 'a"),
+    ({"a": {**GOOD, "pool": "p\n"}}, "\\['pool'\\] is 'p"),
     ({"a": "http://x"}, "WEIGHBRIDGE_SERVICES\\['a'\\] is"),
     ({"a": {"base_url": "http://x"}}, "a dictionary of base_url, places"),
     ({"a": {**GOOD, "place": 1}}, "a dictionary of base_url, places"),
@@ -290,10 +294,18 @@ def test_a_wrong_setting_is_refused_in_a_sentence(settings, wrong, sentence):
         http_aggregate.services()
 
 
-def test_the_example_is_valid_where_it_is_shown(set_up):
+def test_the_example_is_valid_whatever_is_set_up(set_up):
     for urls in ({}, {"prices": "http://127.0.0.1:1"}):
         set_up(**urls)
-        assert list(AggregateParams.model_validate(http_aggregate._example()).calls) == list(urls)
+        AggregateParams.model_validate(http_aggregate.EXAMPLE)
+
+
+def test_a_wrong_setting_stops_no_import_and_is_told_by_the_check(settings, monkeypatch):
+    settings.WEIGHBRIDGE_SERVICES = {"a": {"base_url": "x", "places": 1}}
+    monkeypatch.setattr(registry, "_types", {})
+    runpy.run_path(http_aggregate.__file__)
+    assert registry.names() == ["http.aggregate"]
+    assert [error.id for error in checks.the_services_can_be_called()] == ["workers.E002"]
 
 
 def test_a_call_is_repeated_within_the_fan_out_when_the_job_is_not(services):

@@ -1,4 +1,4 @@
-"""What the keeper asks of the kernel, asked about real processes."""
+"""What the keeper asks of the kernel, asked about real processes (P15)."""
 
 import json
 import os

@@ -205,3 +205,46 @@ def test_a_loop_of_its_own_is_cancelled_too(tmp_path: Path) -> None:
         """,
     )
     assert done.stdout == "cleaned up\ntold\n"
+
+
+def test_a_signal_that_kept_the_handlers_end_from_being_noted_cannot_raise_outside_it(tmp_path: Path) -> None:
+    """It came between the handler's last step and the note, so the note is missing."""
+    done, _, _ = _run(
+        tmp_path,
+        """
+        limits.arm(20)
+        limits.inside(lambda: None)
+        limits._inside = True
+        limits.disarm()
+        os.kill(os.getpid(), signal.SIGALRM)
+        limits._inside = True
+        limits.arm(20)
+        os.kill(os.getpid(), signal.SIGALRM)
+        print("noted", limits.fired.__name__)
+        """,
+    )
+    assert done.stdout == "noted JobTimeout\n", done.stderr
+
+
+def test_wherever_the_limit_falls_nothing_is_raised_outside_the_handler(tmp_path: Path) -> None:
+    """A thousand limits around the end of a handler that takes as long: some in it, some just behind it."""
+    done, _, _ = _run(
+        tmp_path,
+        """
+        def body(seconds):
+            until = time.perf_counter() + seconds
+            while time.perf_counter() < until: pass
+        told = 0
+        for n in range(1000):
+            limits.arm(0.001)
+            try:
+                limits.inside(lambda: body(0.0009 + n % 20 * 0.00001))
+            except JobTimeout:
+                told += 1
+            limits.disarm()
+            assert not limits._inside
+            for _ in range(3): os.kill(os.getpid(), signal.SIGALRM)
+        print(told, 0 < told < 1000)
+        """,
+    )
+    assert done.stdout.endswith("True\n"), (done.stdout, done.stderr[-500:])

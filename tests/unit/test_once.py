@@ -1,8 +1,12 @@
 """ctx.once refuses what could not be kept, wherever it would be kept."""
 
+import os
+
 import pytest
 
-from workers.once import KEY_LENGTH, LARGEST_BYTES, Memory, once
+from workers.once import KEY_LENGTH, LARGEST_BYTES, Memory, on_this_thread, once
+
+SWITCH = "DJANGO_ALLOW_ASYNC_UNSAFE"
 
 
 def _never() -> None:
@@ -45,3 +49,21 @@ def test_the_first_call_returns_what_later_ones_will() -> None:
 def test_keys_do_not_know_of_each_other() -> None:
     memory = Memory()
     assert [once(memory, key, key.upper) for key in ("charge:1", "charge:2")] == ["CHARGE:1", "CHARGE:2"]
+
+
+@pytest.mark.parametrize("before", [None, "of the handler"])
+def test_threads_that_overlap_leave_djangos_switch_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    """Whichever of them is the last to leave."""
+    if before is None:
+        monkeypatch.delenv(SWITCH, raising=False)
+    else:
+        monkeypatch.setenv(SWITCH, before)
+    first, second = on_this_thread(), on_this_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.environ[SWITCH] == "true"
+    second.__exit__(None, None, None)
+    assert os.environ.get(SWITCH) == before

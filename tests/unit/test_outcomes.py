@@ -42,17 +42,50 @@ def test_whether_the_limit_or_the_deadline_came_first_is_told(deadline_came_firs
 def test_a_swallowed_timeout_is_a_timeout() -> None:
     success = outcomes.of_result({"done": True}, "light")
     assert success.state is State.SUCCEEDED
-    outcome, error = outcomes.after_a_signal(JobTimeout, success, None, False)
+    outcome, error = outcomes.after_a_signal(JobTimeout, success, None, False, Retry())
     assert (outcome.error_code, type(error)) == ("timeout", JobTimeout)
-    assert outcomes.after_a_signal(None, success, None, False) == (success, None)
+    assert outcomes.after_a_signal(None, success, None, False, Retry()) == (success, None)
 
 
 def test_a_timeout_that_became_another_error_is_a_timeout() -> None:
     other = outcomes.of_exception(OSError(), Retry(), False)
-    outcome, error = outcomes.after_a_signal(JobTimeout, other, OSError(), False)
+    outcome, error = outcomes.after_a_signal(JobTimeout, other, OSError(), False, Retry())
     assert (outcome.error_code, type(error)) == ("timeout", JobTimeout)
 
 
 def test_a_swallowed_cancel_is_left_to_the_settle() -> None:
     success = outcomes.of_result(None, "light")
-    assert outcomes.after_a_signal(JobCancelled, success, None, False) == (success, None)
+    assert outcomes.after_a_signal(JobCancelled, success, None, False, Retry()) == (success, None)
+
+
+@pytest.mark.parametrize(("retry", "retryable"), [(Retry(), False), (Retry(on=(JobTimeout,)), True)])
+def test_a_timeout_is_as_retryable_whoever_ended_it(retry: Retry, retryable: bool) -> None:
+    """The handler that heard it, the one that swallowed it, the watchdog or the keeper."""
+    success = outcomes.of_result(None, "light")
+    swallowed, _ = outcomes.after_a_signal(JobTimeout, success, None, False, retry)
+    heard = outcomes.of_exception(JobTimeout(), retry, False)
+    ended = outcomes.timed_out(False, "a trace", retry)
+    assert {outcome.retryable for outcome in (swallowed, heard, ended)} == {retryable}
+
+
+class Odd(Exception):
+    """As of an HTTP client that refuses to say what it never got."""
+
+    @property
+    def response(self) -> object:
+        raise RuntimeError("the request instance has not been set")
+
+
+class OddFail(Fail):
+    def __init__(self) -> None:
+        """Without what a Fail has."""
+
+
+@pytest.mark.parametrize("error", [Odd(), OddFail()], ids=lambda error: type(error).__name__)
+def test_an_exception_that_raises_when_it_is_asked_what_it_is_is_a_failure(error: Exception) -> None:
+    outcome = outcomes.of_exception(error, Retry(max_attempts=3), False)
+    assert (outcome.error_code, outcome.error_message, outcome.retryable) == (
+        "handler_error",
+        type(error).__name__,
+        False,
+    )

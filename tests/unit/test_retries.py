@@ -124,3 +124,36 @@ def test_the_wait_is_anywhere_between_nothing_and_its_ceiling(failures: int, see
     decision = _decide(retry=retry, failures=failures, max_attempts=99, draw=draw)
     assert isinstance(decision, Again)
     assert 0 <= decision.after_seconds <= min(600, 40 * 2 ** (failures - 1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"on": JobTimeout}, "on is <class 'workers.failures.JobTimeout'>, but must be a tuple of exception classes"),
+        ({"on": [JobTimeout]}, "on is .*must be a tuple"),
+        ({"never": ("ValueError",)}, "never is .*must be a tuple of exception classes"),
+        ({"never": (int,)}, "never is .*must be a tuple of exception classes"),
+        *(({"base_seconds": wrong}, "base_seconds is") for wrong in (0, -1, float("nan"), float("inf"), "5", True)),
+        *(({"cap_seconds": wrong}, "cap_seconds is") for wrong in (0, float("inf"), 366 * 86_400 + 1, None)),
+        ({"base_seconds": 10, "cap_seconds": 9.9}, "cap_seconds is 9.9, but must be at least base_seconds, 10"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused_in_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"Retry: {sentence}"):
+        Retry(**wrong)
+
+
+def test_a_rule_at_its_bounds_is_taken() -> None:
+    Retry(on=(), never=(BaseException,), base_seconds=10, cap_seconds=10)
+    Retry(base_seconds=0.001, cap_seconds=366 * 86_400)
+
+
+@pytest.mark.parametrize("after", [-0.1, float("nan"), float("inf"), 366 * 86_400 + 1])
+def test_a_later_that_is_no_time_or_too_late_is_refused_in_a_sentence(after: float) -> None:
+    with pytest.raises(ValueError, match="RetryLater after .*from 0 to .*366 days"):
+        RetryLater(after)
+
+
+@pytest.mark.parametrize("after", [0, 366 * 86_400])
+def test_a_later_within_a_year_is_taken(after: float) -> None:
+    assert RetryLater(after).after == after

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from stack import supervision
 from stack.children import stack_environment
+from stack.failures import StackError
+from stack.local import Stack
 from stack.ports import free_port
 from stack.programs import Places, Plan, app_programs
 from stack.readiness import StartsSeen
 from stack.supervision import STOPPED_STATES, Program, Supervisor, configuration
 from tests.waiting import eventually
 
-PLAN = Plan({"light": 2, "heavy": 1, "bulk": 1}, web_processes=3, stop_grace_seconds=2.5)
+GRACES = {"light": 2.5, "heavy": 120.0, "bulk": 0.1, "control": 30.0}
+PLAN = Plan({"light": 2, "heavy": 1, "bulk": 1}, web_processes=3, stop_grace_seconds=GRACES)
 
 
 def _parsed(programs: list[Program]) -> configparser.RawConfigParser:
@@ -34,9 +38,11 @@ def test_every_declared_class_gets_a_worker() -> None:
     assert names == ["web", "worker-light", "worker-heavy", "worker-bulk", "worker-control", "beat", "flower"]
 
 
-def test_workers_get_longer_than_the_grace_before_they_are_killed() -> None:
-    waits = [program.stop_wait_seconds for program in _app() if program.name.startswith("worker-")]
-    assert all(wait >= PLAN.stop_grace_seconds + 10 for wait in waits)
+def test_each_worker_gets_its_own_class_s_grace_and_10_s_more_before_it_is_killed() -> None:
+    parser = _parsed(_app())
+    waits = {name: int(parser[f"program:worker-{name}"]["stopwaitsecs"]) for name in GRACES}
+    assert waits == {"light": 13, "heavy": 130, "bulk": 11, "control": 40}
+    assert PLAN.longest_worker_stop_seconds == 130
 
 
 def test_only_main_pids_are_signalled_and_what_dies_is_restarted() -> None:
@@ -88,6 +94,35 @@ def test_a_stopped_program_stays_stopped_and_orders_may_be_repeated(supervisor: 
     eventually(lambda: supervisor.statuses()["lasting"].state in STOPPED_STATES)
     supervisor.stop_program("lasting")
     assert supervisor.statuses()["lasting"].pid == 0
+
+
+def test_an_unanswered_question_does_not_end_a_stack_whose_process_manager_lives(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    stack = Stack(tmp_path, say=said.append)
+    monkeypatch.setattr(stack, "_supervisor", supervisor)
+    monkeypatch.setattr(supervision, "RPC_TIMEOUT_SECONDS", 0.2)
+    assert supervisor._process is not None
+    supervisor._process.send_signal(signal.SIGSTOP)
+    stack.watch()
+    stack.watch()
+    assert said == ["The process manager does not answer: timed out. It lives, so it is asked again."]
+    supervisor._process.send_signal(signal.SIGCONT)
+    eventually(supervisor.answers)
+    stack.watch()
+    supervisor.shut_down(20)
+    with pytest.raises(StackError, match="The process manager has ended"):
+        stack.watch()
+    assert len(said) == 1
+
+
+def test_a_wrong_password_is_told_without_it(supervisor: Supervisor) -> None:
+    other = Supervisor(Path("/nowhere"), supervisor._port, "hidden", [])
+    with pytest.raises(StackError) as failure:
+        other.statuses()
+    assert "401" in str(failure.value)
+    assert "hidden" not in str(failure.value)
 
 
 def test_a_program_that_keeps_ending_is_found_out(supervisor: Supervisor) -> None:

@@ -11,8 +11,12 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def _manage(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return _python("manage.py", *arguments, **environ)
+
+
+def _python(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+        [sys.executable, *arguments],
         check=False,  # the exit code is what is asked
         cwd=CHECKOUT,
         env={**os.environ, **environ},
@@ -66,3 +70,27 @@ def test_a_worker_of_an_undeclared_class_does_not_start() -> None:
     ran = _manage("worker", "lite")
     assert _is_one_sentence(ran), ran.stderr
     assert "There is no class 'lite'; there are light, heavy, control." in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("other", "value", "at_least"),
+    [
+        (
+            "WEIGHBRIDGE_BEAT_SECONDS",
+            "4",
+            "3 times WEIGHBRIDGE_BEAT_SECONDS, which is 4, or living jobs lose their lease",
+        ),
+        (
+            "WEIGHBRIDGE_SWEEP_SECONDS",
+            "3.5",
+            "10.5, the pause between sweeps that WEIGHBRIDGE_SWEEP_SECONDS, which is 3.5, lets pass unseen",
+        ),
+    ],
+)
+def test_timings_that_do_not_fit_together_stop_the_stack_in_one_sentence(other: str, value: str, at_least: str) -> None:
+    """What `bin/up` asks first; a worker that is started by hand refuses too, in more lines."""
+    ran = _python("-m", "stack.plan", WEIGHBRIDGE_LEASE_SECONDS="10", **{other: value})
+    assert ran.returncode == 2
+    assert "Traceback" not in ran.stderr
+    sentence = f"The settings cannot be used: WEIGHBRIDGE_LEASE_SECONDS is 10, but must be at least {at_least}."
+    assert ran.stderr.splitlines()[-1] == sentence

@@ -116,12 +116,12 @@ def services() -> Mapping[str, Service]:
 
 
 def _service(name: object, entry: Any) -> Service:
-    if not isinstance(name, str) or not re.match(_NAME, name):
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
         raise WrongSetting(f"A name in {SETTING}", name, "1 to 60 letters, digits, _, . or -")
     if not isinstance(entry, Mapping) or not {"base_url", "places"} <= entry.keys() <= {"base_url", "places", "pool"}:
         raise WrongSetting(f"{SETTING}[{name!r}]", entry, "a dictionary of base_url, places and, if wanted, pool")
     pool = entry.get("pool", name)
-    if not isinstance(pool, str) or not re.match(_NAME, pool):
+    if not isinstance(pool, str) or not re.fullmatch(_NAME, pool):
         raise WrongSetting(f"{SETTING}[{name!r}]['pool']", pool, "1 to 60 letters, digits, _, . or -")
     places = Whole(1, 100).read(f"{SETTING}[{name!r}]['places']", entry["places"])
     return Service(_base_url(name, entry["base_url"]), pool, places)
@@ -142,12 +142,12 @@ def _base_url(name: str, given: object) -> str:
     return given.rstrip("/")
 
 
-def _example() -> dict[str, Any]:
-    """With a service that is set up here; without any, the only valid example asks nothing."""
-    return {"calls": {name: {"service": name, "path": "/"} for name in sorted(services())[:1]}, "deadline_seconds": 1.2}
+# Without knowledge of what is set up, the only valid example asks nothing. To read the setting while this is imported
+# would end the start with a traceback where the check of the settings says it in a sentence.
+EXAMPLE = {"calls": {}, "deadline_seconds": 1.2}
 
 
-@job("http.aggregate", cost_class="light", params=AggregateParams, example=_example())
+@job("http.aggregate", cost_class="light", params=AggregateParams, example=EXAMPLE)
 def aggregate(ctx: JobContext[AggregateParams]) -> dict[str, Any]:
     """{"partial": whether any call has no data, "results": {name: {"ok": true, "status", "data"}
 

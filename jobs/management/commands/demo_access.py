@@ -1,6 +1,5 @@
 """The demo client's key and the admin's password, written where only their owner can read them."""
 
-import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,11 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand
+from django.db import transaction
 
 from jobs import keys
 from jobs.models import ApiClient
+from jobs.secret_files import read_secret, write_private
 
 CLIENT = "demo"
 ADMIN = "admin"
@@ -20,38 +21,31 @@ class Command(BaseCommand):
     help = "Make the demo client and the superuser 'admin'; write <data dir>/demo-key and admin-password (mode 600)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self._demo_key(settings.WEIGHBRIDGE_DATA_DIR / "demo-key")
-        self._admin_password(settings.WEIGHBRIDGE_DATA_DIR / "admin-password")
+        folder: Path = settings.WEIGHBRIDGE_DATA_DIR
+        folder.mkdir(parents=True, exist_ok=True)
+        self._demo_key(folder / "demo-key")
+        self._admin_password(folder / "admin-password")
 
     def _demo_key(self, file: Path) -> None:
         client, _ = ApiClient.objects.get_or_create(name=CLIENT)
-        kept = _read(file)
-        if kept is None or keys.live_key(kept) is None:
-            _write(file, keys.new_key(client, keys.ALL_SCOPES))
+        kept = read_secret(file)
+        if not kept or keys.live_key(kept) is None:
+            write_private(file, keys.new_key(client, keys.ALL_SCOPES) + "\n")
 
+    # The file is written before the commit: a password that is in the database is in the file too.
+    @transaction.atomic
     def _admin_password(self, file: Path) -> None:
-        user, _ = get_user_model().objects.get_or_create(
+        user, created = get_user_model().objects.get_or_create(
             username=ADMIN, defaults={"is_staff": True, "is_superuser": True}
         )
-        kept = _read(file)
-        if kept is None or not user.check_password(kept):
+        if created:
             password = secrets.token_urlsafe(18)
             user.set_password(password)
             user.save()
-            _write(file, password)
-
-
-def _read(file: Path) -> str | None:
-    try:
-        return file.read_text().strip()
-    except FileNotFoundError:
-        return None
-
-
-def _write(file: Path, secret: str) -> None:
-    """Replaced in one step, so that nobody ever reads half a secret."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        out.write(secret + "\n")
-    draft.replace(file)
+            write_private(file, password + "\n")
+        elif not ((kept := read_secret(file)) and user.check_password(kept)):
+            # Somebody's own account, or own password. Standard error, which the launcher passes on.
+            self.stderr.write(
+                f"The account {ADMIN!r} was there before and is left as it is, so its password is not in {file};"
+                f" `manage.py changepassword {ADMIN}` sets a new one."
+            )
