@@ -605,7 +605,11 @@ def test_what_escapes_the_runner_settles_the_job_and_ends_the_process(
     """Else the job would be lost, and run again although it had ended."""
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(runner, "_measured", lambda me, claim: _raise(RuntimeError("a fault of ours"))(None))
+
+    def fails(me: Equipment, claim: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(runner, "_measured", fails)
     job = run(lambda ctx: "done")
     assert (job.state, job.error_code, ended) == ("failed", "internal_error", [1])
 
