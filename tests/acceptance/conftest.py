@@ -44,7 +44,9 @@ def start_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
 
         def start(without: tuple[str, ...] = QUIET, settings_module: str | None = None, **environ: str) -> Stack:
             data_dir = tmp_path_factory.mktemp("stack") / "data"
-            return running.enter_context(Stack(data_dir, short_environment(**environ), settings_module, without))
+            stack = Stack(data_dir, short_environment(**environ), settings_module, without)
+            running.callback(stack.erase)
+            return running.enter_context(stack)
 
         yield start
 
@@ -56,6 +58,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, st
     with Stack(data_dir, short_environment()) as running:
         yield running, figures.text(running)
     assert processes.that_know(data_dir) == {}, "a stack that was stopped leaves no process"
+    running.erase()
 
 
 @pytest.fixture(scope="session")

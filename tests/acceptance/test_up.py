@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stack import embedded
 from stack.children import overlaid
 from stack.programs import ROOT
 from tests.acceptance import processes
@@ -42,6 +43,7 @@ def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(
         os.kill(up.pid, signal.SIGTERM)
         assert up.wait(STOP_SECONDS) == 0
     assert processes.that_know(data_dir) == {}
+    embedded.forget(data_dir)
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def test_whoever_comes_second_takes_the_first_one_s(tmp_path: Path, monkeypatch:
     assert _modes(tmp_path) == {"secret": 0o600}
 
 
-@pytest.mark.parametrize("draft", ["secret.new", f"secret.{os.getpid()}"])
+@pytest.mark.parametrize("draft", ["secret.new", f"secret.{os.getpid()}"], ids=["new", "of this process"])
 def test_a_draft_that_others_may_read_is_never_written_into(tmp_path: Path, draft: str) -> None:
     """One laid there beforehand, under a name that could be guessed, by somebody who then holds it open."""
     (tmp_path / draft).touch(0o666)

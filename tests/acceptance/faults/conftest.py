@@ -19,6 +19,7 @@ def hurt_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     )
     with Stack(tmp_path_factory.mktemp("hurt") / "data", environ, without=QUIET) as running:
         yield running
+    running.erase()
 
 
 @pytest.fixture
