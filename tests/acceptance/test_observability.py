@@ -90,7 +90,7 @@ def test_a_request_can_be_followed_by_its_id_from_the_door_to_the_end_of_its_job
     assert _events(stack.log("web"), request_id="follow-me-1") == ["request"]
     assert eventually(lambda: _events(stack.log("worker-light"), request_id="follow-me-1", job_id=job_id)) == [
         "job_started",
-        "job_ended",
+        "attempt_ended",
         "job_settled",
     ]
 

@@ -25,8 +25,9 @@ def test_at_the_limit_exactly_the_bound_is_admitted(crowd: Crowd, processes: int
     """4 processes × 6 connections × 2 attempts, for several rounds; every answer is one or the other."""
     job_rows.a_node(processes=processes)
     bound = processes + max_waiting
-    rounds, shared = 6, 0
-    for _ in range(rounds):
+    rounds, shared = 0, 0
+    while rounds < 6 or (shared < 2 and rounds < 60):  # on a busy machine processes seldom meet
+        rounds += 1
         counts = crowd.all_do("submit_many", threads=THREADS, each=2, max_waiting=max_waiting)
         assert _sum(counts) == {"admitted": bound, "queue_full": crowd.size * THREADS * 2 - bound}
         assert Job.objects.filter(state="queued", admitted_bound=bound).count() == bound
