@@ -73,7 +73,7 @@ def test_a_worker_terminated_again_and_again_loses_nothing_and_repeats_nothing_t
 
 
 def _terminate_and_see_it_work_again(stack: Stack, diary: Diary) -> None:
-    pid = eventually(lambda: _pid(stack), 30)
+    pid = eventually(lambda: _pid(stack), 30) or 0
     ended_before = len(diary.ended())
     os.kill(pid, signal.SIGTERM)
     eventually(lambda: _runs_anew(stack, pid), 30)
