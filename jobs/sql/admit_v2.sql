@@ -27,8 +27,10 @@ BEGIN
         verdict := 'type_unavailable';
     ELSE
         PERFORM pg_advisory_xact_lock(hashtextextended('class:' || p_cost_class, 0));
-        instant := clock_timestamp();  -- not from before the wait for the lock
         SELECT * INTO room FROM class_room_v1(p_cost_class, p_beat);
+        -- Not from before the wait, and not from before the count: a job that ended in between was not counted, so by
+        -- the instants that are stored it must have ended before this one was accepted (P3).
+        instant := clock_timestamp();
         verdict := CASE WHEN deadline <= instant THEN 'deadline_infeasible'
                         WHEN room.waiting + room.running >= room.slots + p_max_waiting THEN 'queue_full'
                         ELSE 'admitted' END;

@@ -42,10 +42,14 @@ def test_cancel_against_lose(max_deliveries: int) -> None:
     claims = claims_for_rounds(job_rows.a_node())
 
     def cancel(round_: int) -> State | None:
-        time.sleep(SPREAD_SECONDS * (round_ % 4))  # the end of a lost job takes more statements than a cancel
+        _hold_back(round_, turn=0)
         return lifecycle.cancel(jobs[round_].pk)
 
-    races = race(cancel, lambda r: lifecycle.lose(jobs[r].pk, claims[r].attempt))
+    def lose(round_: int) -> State | None:
+        _hold_back(round_, turn=1)
+        return lifecycle.lose(jobs[round_].pk, claims[round_].attempt)
+
+    races = race(cancel, lose)
     lost_first = (State.CANCELLED, State.QUEUED) if max_deliveries > 1 else (None, State.FAILED)
     outcomes: Counter[str] = Counter()
     for pair, job in zip(races, rows(), strict=True):
@@ -55,6 +59,12 @@ def test_cancel_against_lose(max_deliveries: int) -> None:
         assert (job.lost, Attempt.objects.get(job=job).outcome) == (1, "lost")
         outcomes["lost first" if pair == lost_first else "cancelled first"] += 1
     hit(outcomes, "lost first", "cancelled first")
+
+
+def _hold_back(round_: int, turn: int) -> None:
+    """Each in its turn, from not at all to longer than the other's statements take, however many those are."""
+    if round_ % 2 == turn:
+        time.sleep(SPREAD_SECONDS * (round_ // 2 % 6))
 
 
 @pytest.mark.parametrize(("max_deliveries", "state"), [(1, State.FAILED), (3, State.QUEUED)])

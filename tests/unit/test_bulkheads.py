@@ -50,7 +50,7 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def is_full(bulkhead: Bulkhead) -> bool:
     try:
-        with bulkhead.hold(soon(0.001)):
+        with bulkhead.hold(soon(0.2)):  # time for a look, on any machine
             return False
     except BulkheadFull:
         return True
