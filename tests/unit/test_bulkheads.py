@@ -58,14 +58,25 @@ def is_full(bulkhead: Bulkhead) -> bool:
 
 def test_processes_never_hold_more_places_than_there_are(tmp_path):
     """Each writes in one file, appended to in order; three at once must have been hit, or nothing was tested."""
-    diary = tmp_path / "diary"
-    busy = [python(BUSY, tmp_path / "places", diary, 30) for _ in range(6)]
-    assert [process.wait(60) for process in busy] == [0] * 6
+    most = 0
+    for round_ in range(10):  # on a busy machine three seldom meet
+        diary = tmp_path / f"diary{round_}"
+        busy = [python(BUSY, tmp_path / "places", diary, 30) for _ in range(6)]
+        assert [process.wait(60) for process in busy] == [0] * 6
+        most = max(most, _most_at_once(diary.read_bytes()))
+        assert len(diary.read_bytes()) == 6 * 30 * 2
+        if most >= 3:
+            break
+    assert most == 3
+
+
+def _most_at_once(signs: bytes) -> int:
     at_once, most = 0, 0
-    for sign in diary.read_bytes():
+    for sign in signs:
         at_once += 1 if sign == ord("+") else -1
         most = max(most, at_once)
-    assert (most, at_once, len(diary.read_bytes())) == (3, 0, 6 * 30 * 2)
+    assert at_once == 0
+    return most
 
 
 def test_the_place_of_a_killed_process_is_free_at_once(tmp_path):
