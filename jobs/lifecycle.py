@@ -8,7 +8,6 @@ changed: two statements would leave a gap for a killed process to stand in.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -45,25 +44,6 @@ class Claim:
     max_attempts: int
     wait_seconds: float
     request_id: str
-
-
-@dataclass(frozen=True)
-class Lease:
-    """One running attempt of a node, as the database has it."""
-
-    job_id: UUID
-    attempt: int
-    token: int
-    pid: int
-    process_started: int
-    type: str
-    cost_class: str
-    request_id: str
-    failures: int
-    max_attempts: int
-    remaining_seconds: float | None  # to its deadline; None if it has none
-    hard_seconds: float  # until the keeper must kill it
-    cancel_requested: bool
 
 
 @dataclass(frozen=True)
@@ -326,48 +306,6 @@ def _end(statement: str, arguments: dict[str, Any]) -> list[tuple[UUID, str, str
             telemetry.FINISHED.labels(cost_class, state).inc()
         log.info("attempt_ended", job_id=str(job_id), state=state, code=arguments["code"])
     return rows
-
-
-def renew(node_id: UUID, leases: Sequence[Lease], lease_seconds: float) -> int:
-    """Extend the leases whose child lives; the number extended. One that was lost shows in the next look at them."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _RENEW,
-            {
-                "node": node_id,
-                "lease": lease_seconds,
-                "jobs": [lease.job_id for lease in leases],
-                "attempts": [lease.attempt for lease in leases],
-            },
-        )
-        return int(cursor.rowcount)
-
-
-# SKIP LOCKED: whoever holds one row, an operator's open transaction say, must not hold up all the node's leases.
-_RENEW = """
-WITH held AS MATERIALIZED (
-    SELECT job.id
-    FROM unnest(%(jobs)s::uuid[], %(attempts)s::integer[]) AS lease (job_id, number)
-    JOIN jobs_job job ON job.id = lease.job_id AND job.attempt = lease.number
-    WHERE job.state = 'running' AND job.node_id = %(node)s
-    FOR NO KEY UPDATE OF job SKIP LOCKED
-)
-UPDATE jobs_job SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-FROM held WHERE jobs_job.id = held.id
-"""
-
-
-def report_progress(own_connection: Any, job_id: UUID, attempt: int, fraction: float, note: str) -> None:
-    """Shown to whoever looks; a stale attempt changes nothing, and a row that somebody holds is left alone."""
-    with own_connection.cursor() as cursor:
-        cursor.execute(_PROGRESS, {"job": job_id, "attempt": attempt, "fraction": fraction, "note": note})
-
-
-_PROGRESS = """
-UPDATE jobs_job SET progress_fraction = %(fraction)s, progress_note = %(note)s
-WHERE id = (SELECT id FROM jobs_job WHERE id = %(job)s AND attempt = %(attempt)s AND state = 'running'
-            FOR NO KEY UPDATE SKIP LOCKED)
-"""
 
 
 def cancel(job_id: UUID) -> State | None:

@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
@@ -15,7 +14,6 @@ from django.db import connection
 from jobs import capacity, classes
 from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
 from jobs.classes import CostClass
-from jobs.lifecycle import Lease
 from jobs.models import Job
 
 
@@ -153,20 +151,3 @@ WHERE cost_class = %s AND state = 'queued' AND available_at <= clock_timestamp()
 def job_of(client_id: int, job_id: Any) -> Job:
     """Raises Job.DoesNotExist also for another client's job: its existence is nobody else's business."""
     return Job.objects.get(pk=job_id, client_id=client_id)
-
-
-def leases_of(node_id: UUID) -> list[Lease]:
-    """What a node runs, by the database."""
-    with connection.cursor() as cursor:
-        cursor.execute(_LEASES, [node_id])
-        return [Lease(*row) for row in cursor.fetchall()]
-
-
-_LEASES = """
-SELECT job.id, job.attempt, open.id, job.pid, job.process_started, job.type, job.cost_class, job.request_id,
-       job.failures, job.max_attempts,
-       extract(epoch FROM job.deadline_at - clock_timestamp())::float8,
-       extract(epoch FROM job.hard_deadline - clock_timestamp())::float8, job.cancel_requested_at IS NOT NULL
-FROM jobs_job job JOIN jobs_attempt open ON open.job_id = job.id AND open.number = job.attempt
-WHERE job.state = 'running' AND job.node_id = %s
-"""

@@ -35,6 +35,8 @@ def stack_environment(given: Mapping[str, str], data_dir: Path, settings_module:
         "PROMETHEUS_MULTIPROC_DIR": str(data_dir / "metrics"),
         "PYTHONPATH": _absolute_path_list(given.get("PYTHONPATH", "")),
         "PYTHONUNBUFFERED": "1",
+        # What a process that was killed leaves of its temporary files is removed at the next start.
+        "TMPDIR": str(data_dir / "tmp"),
         MARK: str(data_dir),
     }
 

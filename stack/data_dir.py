@@ -40,7 +40,7 @@ class DataDir:
             # As root the servers run as another user, who must be able to pass through; what lies in it is closed.
             self.path.mkdir(parents=True)
             self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
-        for name in ("logs", "metrics", "static"):
+        for name in ("logs", "metrics", "static", "tmp"):
             (self.path / name).mkdir(mode=0o700, exist_ok=True)
 
     def _hold(self) -> None:

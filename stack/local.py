@@ -84,6 +84,7 @@ class Stack:
         ports = self._choose_ports()
         servers = self._prepare_servers(ports)
         self._data.empty("metrics")
+        self._data.empty("tmp")
         programs = self._programs_for(servers, ports)
         self._supervisor = Supervisor(
             self.data_dir, ports["supervisor"], kept_secret(self.data_dir / "supervisor-password"), programs

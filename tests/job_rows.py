@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.lifecycle import Claim, Claimant, Lease, Outcome
+from jobs.leases import Lease
+from jobs.lifecycle import Claim, Claimant, Outcome
 from jobs.models import ApiClient, Job, WorkerNode
 from jobs.states import State
 
@@ -69,6 +70,18 @@ def succeed(claimed: Claim, result: object = None) -> State | None:
     return lifecycle.settle(claimed.job_id, claimed.attempt, Outcome(State.SUCCEEDED, result=result, run_seconds=0.1))
 
 
+def requeue(job: Job, **fields: object) -> None:
+    """running → queued, past the statement that does it, so that any row can be had."""
+    Job.objects.filter(pk=job.pk).update(
+        **{"state": State.QUEUED, "lease_until": None, "hard_deadline": None, "node": None, **fields}
+    )
+
+
+def later(seconds: float) -> Any:
+    """An instant by the database's clock, as a column takes it."""
+    return Now() + timedelta(seconds=seconds)
+
+
 def read(job_id: UUID) -> Job:
     return Job.objects.get(pk=job_id)
 
@@ -76,6 +89,10 @@ def read(job_id: UUID) -> Job:
 def row(job_id: UUID) -> dict[str, Any]:
     """Every column, to see that nothing changed."""
     return dict(Job.objects.filter(pk=job_id).values().get())
+
+
+def lease_of(claimed: Claim) -> Lease:
+    return a_lease(claimed.job_id, claimed.attempt)
 
 
 def a_lease(job_id: UUID, attempt: int) -> Lease:

@@ -20,13 +20,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if _only_hands_out(early_config):
         return
     data_dir = Path(tempfile.mkdtemp(prefix="weighbridge-tests-"))
+    # The last of all clean-ups: they run in reverse, and the servers' needs what is in there.
+    early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))
     os.environ["WEIGHBRIDGE_DATA_DIR"] = str(data_dir / "own")
     if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
         servers = Stack(data_dir / "servers", without=PROGRAMS)
         servers.start()
         early_config.add_cleanup(servers.erase)
         os.environ.update(DATABASE_URL=servers.database_url, REDIS_URL=servers.redis_url)
-    early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))
 
 
 def _only_hands_out(config: pytest.Config) -> bool:

@@ -15,8 +15,8 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from jobs import lifecycle, queries
-from jobs.lifecycle import Lease
+from jobs import leases, lifecycle
+from jobs.leases import Lease
 from jobs.states import State
 from workers import kernel, outcomes, reporting, settling
 from workers.budget import RetryBudget
@@ -62,14 +62,14 @@ class Custody:
         # In this order: what a slot shows now was claimed before, so the database knows it; and whoever holds a
         # lease was born before we look for children.
         at_work = [seen for seen in self._slots.all() if seen.phase is Phase.RUNNING and seen.token]
-        leases = queries.leases_of(self._node_id)
-        leased = {lease.token for lease in leases}
+        held = leases.of_node(self._node_id)
+        leased = {lease.token for lease in held}
         self._verdicts = {token: verdict for token, verdict in self._verdicts.items() if token in leased}
         self._hold_children(celery_pid)
-        living = [lease for lease in leases if self._lives(lease)]
+        living = [lease for lease in held if self._lives(lease)]
         self._note_unknown(living)
         self._renew(living)  # first: settling may have to wait for somebody's row, and no lease should
-        for lease in leases:
+        for lease in held:
             if lease not in living:
                 self.settle_vanished(lease)
         self._cancel(living)
@@ -140,7 +140,7 @@ class Custody:
     def _renew(self, living: list[Lease]) -> None:
         in_time = [lease for lease in living if lease.hard_seconds > 0 and not self._is_nobodys(lease)]
         if in_time:
-            lifecycle.renew(self._node_id, in_time, settings.WEIGHBRIDGE_LEASE_SECONDS)
+            leases.renew(self._node_id, in_time, settings.WEIGHBRIDGE_LEASE_SECONDS)
         for lease in living:
             if self._is_nobodys(lease):
                 self._lose(lease, "The claim's answer never reached the child.")

@@ -21,7 +21,8 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 from django.db.utils import DatabaseError, InterfaceError
 
-from jobs import classes, lifecycle, nodes, queries, registry
+from jobs import classes, leases, lifecycle, nodes, registry
+from jobs.leases import Lease
 from workers import budget, equipment, kernel, slots, strays
 from workers.budget import RetryBudget
 from workers.children import CLASS_VARIABLE, READY_VARIABLE
@@ -224,7 +225,7 @@ class Keeper:
         self.custody.await_ends()
         kernel.end_orphans()
         try:
-            for lease in queries.leases_of(self.node.id):
+            for lease in leases.of_node(self.node.id):
                 self._part_with(lease)
             nodes.stopped(self.node.id)
         except (DatabaseError, InterfaceError) as error:
@@ -232,7 +233,7 @@ class Keeper:
         shutil.rmtree(self.folder, ignore_errors=True)
         log.info("node_stopped", node=str(self.node.id))
 
-    def _part_with(self, lease: lifecycle.Lease) -> None:
+    def _part_with(self, lease: Lease) -> None:
         if self.blameless or self.stop_by is not None:
             self.custody.release(lease)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from django.db import connections
 
-from jobs import lifecycle
+from jobs import leases
 from jobs.lifecycle import Claim
 from jobs.storable import plain_text
 from workers.once import on_this_thread
@@ -29,7 +29,7 @@ def report(claim: Claim, fraction: float, note: str) -> None:
     with _one_at_a_time:
         try:
             with on_this_thread():
-                lifecycle.report_progress(_connection(), claim.job_id, claim.attempt, fraction, shown(note))
+                leases.report_progress(_connection(), claim.job_id, claim.attempt, fraction, shown(note))
         except Exception as error:
             log.warning("progress_not_written", error=type(error).__name__)
             _start_afresh()

@@ -11,7 +11,8 @@ import structlog
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from jobs.lifecycle import Claim, Lease
+from jobs.leases import Lease
+from jobs.lifecycle import Claim
 
 log = structlog.get_logger(__name__)
 

@@ -7,12 +7,30 @@ import importlib
 import multiprocessing
 import os
 import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 from urllib.parse import quote
 
 _BARRIER_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who does a deed. `meet` returns once every member has called it, so that none is far ahead of the others."""
+
+    number: int
+    meet: Callable[[], object]
+
+
+def rounds_until(met: Callable[[], bool], at_least: int, at_most: int = 100) -> Iterator[int]:
+    """Numbers of rounds: `at_least` of them, and then as many as it takes (on a busy machine processes seldom meet)."""
+    for number in range(at_most):
+        if number >= at_least and met():
+            return
+        yield number
 
 
 class Crowd:
@@ -78,10 +96,11 @@ def _live(database_url: str, number: int, pipe: Connection, gate: Barrier) -> No
 
     django.setup()
     deeds = importlib.import_module("tests.concurrency.deeds")
+    member = Member(number, lambda: gate.wait(_BARRIER_SECONDS))
     while (deed := pipe.recv()) is not None:
         name, arguments = deed
         try:
-            gate.wait(_BARRIER_SECONDS)
-            pipe.send((False, getattr(deeds, name)(number, **arguments)))
+            member.meet()
+            pipe.send((False, getattr(deeds, name)(member, **arguments)))
         except BaseException:
             pipe.send((True, traceback.format_exc()))

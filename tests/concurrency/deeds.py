@@ -1,4 +1,4 @@
-"""What a member of the crowd can be told to do. Each gets the member's number first, and returns plain data."""
+"""What a member of the crowd can be told to do. Each gets the member first, and returns plain data."""
 
 import itertools
 import os
@@ -10,11 +10,12 @@ from uuid import UUID
 from jobs import admission, lifecycle, sweeps
 from jobs.models import WorkerNode
 from tests import job_rows
+from tests.concurrency.crowd import Member
 from tests.second_connections import at_once
 from tests.submissions import a_submission, verdict
 
 
-def submit_many(number: int, threads: int, each: int, max_waiting: int, cost_class: str = "light") -> dict[str, int]:
+def submit_many(member: Member, threads: int, each: int, max_waiting: int, cost_class: str = "light") -> dict[str, int]:
     """How often each verdict was given."""
 
     asked = a_submission(max_waiting, cost_class)
@@ -25,7 +26,7 @@ def submit_many(number: int, threads: int, each: int, max_waiting: int, cost_cla
     return dict(Counter(sum(at_once(*[some] * threads), [])))
 
 
-def submit_for(number: int, seconds: float, threads: int, max_waiting: int) -> dict[str, int]:
+def submit_for(member: Member, seconds: float, threads: int, max_waiting: int) -> dict[str, int]:
     """Submits without a pause; how often each verdict was given."""
     asked = a_submission(max_waiting)
 
@@ -35,7 +36,7 @@ def submit_for(number: int, seconds: float, threads: int, max_waiting: int) -> d
     return dict(Counter(sum(at_once(*[some] * threads), [])))
 
 
-def work_for(number: int, seconds: float, threads: int, node: str) -> dict[str, int]:
+def work_for(member: Member, seconds: float, threads: int, node: str) -> dict[str, int]:
     """Claims and settles without a pause, as the processes of one node; every fourth job is cancelled while it runs."""
     turn = itertools.count()
 
@@ -58,24 +59,33 @@ def _repeat(seconds: float, act: Callable[[], str]) -> list[str]:
     return done
 
 
-def claim_all(number: int, node: str, cost_class: str) -> list[tuple[str, int, int]]:
-    """Claims until there is nothing more: (job, attempt, our pid)."""
+def claim_all(member: Member, node: str, cost_class: str, together: int) -> list[tuple[str, int, int]]:
+    """Claims until there is nothing more, the first ones side by side with all others: (job, attempt, our pid)."""
     mine: list[tuple[str, int, int]] = []
-    while (claimed := job_rows.claim(WorkerNode(id=UUID(node)), cost_class)) is not None:
+    for turn in itertools.count():
+        if turn < together:
+            member.meet()
+        claimed = job_rows.claim(WorkerNode(id=UUID(node)), cost_class)
+        if claimed is None:
+            return mine
         mine.append((str(claimed.job_id), claimed.attempt, os.getpid()))
-    return mine
+    raise AssertionError
 
 
-def expire_each(number: int, jobs: list[str]) -> list[int]:
-    """For each job, whether it was ended by us."""
-    return [lifecycle.expire(UUID(job)) for job in jobs]
+def expire_each(member: Member, jobs: list[str]) -> list[int]:
+    """For each job, whether it was ended by us; all members come to a job at once."""
+    ended = []
+    for job in jobs:
+        member.meet()
+        ended.append(lifecycle.expire(UUID(job)))
+    return ended
 
 
-def reap(number: int) -> int:
+def reap(member: Member) -> int:
     return lifecycle.reap()
 
 
-def run_due_sweeps(number: int, names: list[str]) -> list[str]:
+def run_due_sweeps(member: Member, names: list[str]) -> list[str]:
     """run_due() on sweeps that only say that they ran."""
     ran: list[str] = []
 

@@ -3,16 +3,17 @@
 import time
 from collections import Counter
 from datetime import timedelta
+from threading import Event
 
 import pytest
 from django.db.models.functions import Now
 
-from jobs import lifecycle
+from jobs import leases, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Attempt, Job, Sweep
 from jobs.states import State
 from tests import job_rows
-from tests.concurrency.crowd import Crowd
+from tests.concurrency.crowd import Crowd, rounds_until
 from tests.concurrency.rounds import ROUNDS, SPREAD_SECONDS, class_of, hit, jobs_for_rounds, race, rows, there
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,16 +54,29 @@ def test_cancel_against_settle() -> None:
 def test_two_cancels_against_claim_and_settle() -> None:
     """Wherever in a job's life the cancels fall, their answers and the end agree."""
     node, jobs = job_rows.a_node(), jobs_for_rounds()
-    held_back = [0.0, 0.001, 0.002, 0.005, 0.01, 0.03]  # from before the claim to after the settle
+    held_back = [0.0, 0.001, 0.002, 0.005]
+    started, cancelled, ended = ([Event() for _ in range(ROUNDS)] for _ in range(3))
 
     def run(round_: int) -> State | None:
         claimed = job_rows.claim(node, class_of(round_))
+        started[round_].set()
+        if round_ % 6 == 4:
+            cancelled[round_].wait(30)
         time.sleep(SPREAD_SECONDS)  # its body
-        return job_rows.succeed(claimed) if claimed else None
+        settled = job_rows.succeed(claimed) if claimed else None
+        ended[round_].set()
+        return settled
 
     def cancel(round_: int) -> State | None:
-        time.sleep(held_back[round_ % len(held_back)])
-        return lifecycle.cancel(jobs[round_].pk)
+        if round_ % 6 == 4:
+            started[round_].wait(30)
+        elif round_ % 6 == 5:
+            ended[round_].wait(30)
+        else:
+            time.sleep(held_back[round_ // 6 % len(held_back)])
+        answer = lifecycle.cancel(jobs[round_].pk)
+        cancelled[round_].set()
+        return answer
 
     races = race(cancel, run, cancel)
     outcomes: Counter[str] = Counter()
@@ -133,12 +147,21 @@ def test_a_renewal_against_the_reaper() -> None:
     over = {r: Job.objects.filter(pk=jobs[r].pk) for r in range(ROUNDS)}
     Job.objects.update(lease_until=Now() + timedelta(hours=1))
 
+    lapsed, renewed_at_last = ([Event() for _ in range(ROUNDS)] for _ in range(2))
+
     def lapse_and_reap(round_: int) -> int:
         over[round_].update(lease_until=Now() - timedelta(seconds=1))
+        lapsed[round_].set()
+        if round_ % 6 == 5:
+            renewed_at_last[round_].wait(30)
         return lifecycle.reap()
 
     def renew(round_: int) -> int:
-        return lifecycle.renew(node.pk, [job_rows.a_lease(jobs[round_].pk, claims[round_].attempt)], 3600)
+        if round_ % 6 == 5:
+            lapsed[round_].wait(30)
+        held = leases.renew(node.pk, [job_rows.a_lease(jobs[round_].pk, claims[round_].attempt)], 3600)
+        renewed_at_last[round_].set()
+        return held
 
     races = race(lapse_and_reap, renew)
     outcomes: Counter[str] = Counter()
@@ -157,22 +180,21 @@ def test_four_processes_share_a_queue_and_start_every_job_once(crowd: Crowd) -> 
     node = job_rows.a_node()
     jobs = [job_rows.a_queued_job() for _ in range(200)]
     order = {str(job.pk): number for number, job in enumerate(jobs)}
-    shares = crowd.all_do("claim_all", node=str(node.pk), cost_class="light")
+    shares = crowd.all_do("claim_all", node=str(node.pk), cost_class="light", together=20)
     print(f"claimed by process: {[len(share) for share in shares]}")
     assert sorted(job_id for share in shares for job_id, _, _ in share) == sorted(order)
     assert {attempt for share in shares for _, attempt, _ in share} == {1}
-    assert sum(len(share) >= 10 for share in shares) >= 2
+    assert min(len(share) for share in shares) >= 20
     for share in shares:  # no process overtakes itself
         assert [order[job_id] for job_id, _, _ in share] == sorted(order[job_id] for job_id, _, _ in share)
 
 
 def test_four_processes_that_expire_the_same_jobs_end_each_once(crowd: Crowd) -> None:
-    """All walk the same list; whoever comes second to a job finds it ended, or held, and leaves it."""
+    """All come to each job at once; whoever is second finds it ended, or held, and leaves it."""
     jobs = [str(job_rows.a_queued_job(start_by=Now() - timedelta(seconds=1)).pk) for _ in range(150)]
     ended = crowd.all_do("expire_each", jobs=jobs)
     print(f"expired by process: {[sum(mine) for mine in ended]}")
     assert [sum(counts) for counts in zip(*ended, strict=True)] == [1] * len(jobs)
-    assert sum(sum(mine) >= 5 for mine in ended) >= 2
     assert not Job.objects.exclude(state="expired").exists()
 
 
@@ -203,7 +225,7 @@ def test_four_processes_that_reap_at_once_queue_each_job_again_once(crowd: Crowd
 def test_a_due_sweep_is_run_by_one_of_four_processes(crowd: Crowd) -> None:
     names = [f"sweep {letter}" for letter in "abcdefgh"]
     runners: Counter[int] = Counter()
-    for _ in range(10):
+    for _ in rounds_until(lambda: sum(count >= 3 for count in runners.values()) >= 2, at_least=10):
         ran = crowd.all_do("run_due_sweeps", names=names)
         assert sorted(name for mine in ran for name in mine) == names
         assert crowd.all_do("run_due_sweeps", names=names) == [[]] * crowd.size

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import lifecycle
+from jobs import leases, lifecycle
 from jobs.lifecycle import Claim, Outcome
 from jobs.models import Job
 from jobs.states import State
@@ -102,7 +102,7 @@ def test_a_queued_job_has_neither_begun_nor_ended(api: InProcessApi) -> None:
 
 def test_a_running_job_tells_its_wait_and_progress(api: InProcessApi) -> None:
     job_id, claimed = _running(api)
-    lifecycle.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
+    leases.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
     job = api.job(job_id)
     assert (job["state"], job["attempt"], job["finished_at"]) == ("running", 1, None)
     assert job["progress"] == {"fraction": 0.4, "note": "pass 4 of 10"}
@@ -157,7 +157,7 @@ def test_a_failure_tells_what_its_author_meant_callers_to_read(api: InProcessApi
 def test_a_job_in_backoff_is_queued_again_and_tells_no_error(api: InProcessApi) -> None:
     """Its failures show; what it will end with is not known yet. Its cancel is a queued job's."""
     job_id, claimed = _running(api)
-    lifecycle.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
+    leases.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
     lifecycle.give_back(claimed.job_id, claimed.attempt, Outcome(State.FAILED, error_code="handler_error"), 60)
     job = api.job(job_id)
     assert (job["state"], job["attempt"], job["failures"], job["start_by"]) == ("queued", 1, 1, None)

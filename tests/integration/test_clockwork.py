@@ -17,11 +17,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def node(db: None) -> WorkerNode:
-    return job_rows.a_node()
-
-
-@pytest.fixture
 def clockwork(node: WorkerNode, tmp_path: Path) -> Iterator[Clockwork]:
     known = nodes.Node(node.pk, node.hostname, node.pid, node.cost_class, node.processes, tuple(node.types))
     clockwork = Clockwork(known, SharedSlots.create(2), tmp_path)

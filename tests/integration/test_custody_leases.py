@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import lifecycle, queries, telemetry, wakeups
+from jobs import leases, lifecycle, telemetry, wakeups
 from jobs.lifecycle import Claim, Claimant
 from jobs.models import Job, WorkerNode
 from tests import job_rows
@@ -112,7 +112,7 @@ def test_what_comes_back_is_the_clockworks_to_wake(
     _beat(custody, parent)
     other.run(lambda: custody.look(parent.pid))
     assert told == ["came back"]
-    (kept,) = queries.leases_of(WorkerNode.objects.get().pk)
+    (kept,) = leases.of_node(WorkerNode.objects.get().pk)
     custody.release(kept)
     assert told == ["came back"] * 2
     assert wakeups.queue_length("light") == 0
@@ -123,7 +123,7 @@ def test_a_timeout_that_cannot_be_stored_is_decided_once(custody: Custody, tmp_p
     node = WorkerNode.objects.get()
     claimed = _claimed_by(node, 1_999_999, 1)
     (tmp_path / "1999999.trace").write_text("Timeout (0:00:10)!")
-    (lease,) = queries.leases_of(node.pk)
+    (lease,) = leases.of_node(node.pk)
     counted = telemetry.RETRIES.labels("stop", "not_retryable")._value
     before = counted.get()
     for _ in range(2):

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.db.models import F
-from django.db.models.functions import Now
 
 from jobs import admission, lifecycle, telemetry
 from jobs.admission import Admitted, Rejected
@@ -21,15 +20,6 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.django_db
 
 FAILURE = Outcome(State.FAILED, error_code="handler_error")
-
-
-@pytest.fixture
-def node(db: None) -> WorkerNode:
-    return job_rows.a_node()
-
-
-def _later(seconds: float) -> Any:
-    return Now() + timedelta(seconds=seconds)
 
 
 def _now() -> datetime:
@@ -160,7 +150,7 @@ def test_a_deadline_that_passes_in_the_wait_for_the_lock_is_infeasible(other: El
 def test_an_attempt_may_run_for_its_timeout_or_to_its_deadline(
     node: WorkerNode, timeout: float, deadline: float | None, limit: float
 ) -> None:
-    at = None if deadline is None else _later(deadline)
+    at = None if deadline is None else job_rows.later(deadline)
     job, claimed = job_rows.a_running_job(node, timeout_seconds=timeout, deadline_at=at)
     assert limit - 5 < claimed.limit_seconds <= limit
     if deadline is None:
@@ -177,7 +167,7 @@ def test_an_attempt_may_run_for_its_timeout_or_to_its_deadline(
 
 
 def test_a_second_attempt_has_only_what_is_left_to_the_deadline(node: WorkerNode) -> None:
-    job, first = job_rows.a_running_job(node, timeout_seconds=60.0, deadline_at=_later(100))
+    job, first = job_rows.a_running_job(node, timeout_seconds=60.0, deadline_at=job_rows.later(100))
     assert first.limit_seconds == 60
     lifecycle.give_back(job.pk, first.attempt, FAILURE, 0)
     Job.objects.filter(pk=job.pk).update(deadline_at=F("deadline_at") - timedelta(seconds=70), start_by=None)
@@ -190,11 +180,11 @@ def test_a_second_attempt_has_only_what_is_left_to_the_deadline(node: WorkerNode
 def test_an_attempts_wait_counts_from_when_it_could_start(node: WorkerNode) -> None:
     """The first from acceptance, a later one from the end of its backoff: nobody waited in vain before that."""
     job = job_rows.a_queued_job()
-    Job.objects.filter(pk=job.pk).update(accepted_at=_later(-100), available_at=_later(-100))
+    Job.objects.filter(pk=job.pk).update(accepted_at=job_rows.later(-100), available_at=job_rows.later(-100))
     first = job_rows.claim(node)
     assert first is not None
     lifecycle.give_back(job.pk, first.attempt, FAILURE, 50)
-    Job.objects.filter(pk=job.pk).update(available_at=_later(-3))
+    Job.objects.filter(pk=job.pk).update(available_at=job_rows.later(-3))
     second = job_rows.claim(node)
     assert second is not None
     assert 100 <= first.wait_seconds < 150
@@ -232,7 +222,7 @@ def test_a_job_that_never_ran_expires_for_whichever_came_first(
 
 
 def test_a_job_in_backoff_fails_when_its_deadline_passes(node: WorkerNode) -> None:
-    job, claimed = job_rows.a_running_job(node, deadline_at=_later(100))
+    job, claimed = job_rows.a_running_job(node, deadline_at=job_rows.later(100))
     lifecycle.give_back(job.pk, claimed.attempt, FAILURE, 60)
     assert lifecycle.expire() == 0
     _days_pass(job, 101)
@@ -245,7 +235,7 @@ def test_a_job_in_backoff_fails_when_its_deadline_passes(node: WorkerNode) -> No
 
 
 def test_a_job_in_backoff_without_a_deadline_never_expires(node: WorkerNode) -> None:
-    job, claimed = job_rows.a_running_job(node, start_by=_later(100))
+    job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(100))
     lifecycle.give_back(job.pk, claimed.attempt, FAILURE, 60)
     _days_pass(job, 10**7)
     assert lifecycle.expire() == 0
@@ -254,7 +244,7 @@ def test_a_job_in_backoff_without_a_deadline_never_expires(node: WorkerNode) -> 
 
 def test_a_released_job_fails_too_when_its_deadline_passes(node: WorkerNode) -> None:
     """It has run before."""
-    job, claimed = job_rows.a_running_job(node, deadline_at=_later(100))
+    job, claimed = job_rows.a_running_job(node, deadline_at=job_rows.later(100))
     lifecycle.release(job.pk, claimed.attempt)
     _days_pass(job, 101)
     assert job_rows.claim(node) is None

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import TestCase
 
-from jobs import classes, lifecycle, queries, sweeps
+from jobs import classes, leases, lifecycle, queries, sweeps
 from jobs.capacity import DRAIN_NEEDS, DRAIN_WINDOW_SECONDS, Room
 from jobs.lifecycle import Outcome
 from jobs.models import Job, WorkerNode
@@ -202,8 +202,8 @@ class TestPlans(TestCase):
             "claim": lambda: job_rows.claim(self.node),
             "room": lambda: queries.room("light"),
             "claimable": lambda: queries.claimable("light"),
-            "leases": lambda: queries.leases_of(self.node.pk),
-            "renewal": lambda: lifecycle.renew(self.node.pk, queries.leases_of(self.node.pk), 30),
+            "leases": lambda: leases.of_node(self.node.pk),
+            "renewal": lambda: leases.renew(self.node.pk, leases.of_node(self.node.pk), 30),
             "settle": lambda: lifecycle.settle(uuid4(), 1, Outcome(State.SUCCEEDED)),
             "cancel": lambda: lifecycle.cancel(uuid4()),
             "expire": lifecycle.expire,

@@ -4,8 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import transaction
-from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import lifecycle, telemetry
@@ -30,15 +28,6 @@ FAILURE = Outcome(
     peak_rss_bytes=4096,
 )
 UNLEASED = {"lease_until": None, "hard_deadline": None, "node_id": None, "pid": None, "process_started": None}
-
-
-@pytest.fixture
-def node(db: None) -> WorkerNode:
-    return job_rows.a_node()
-
-
-def _later(seconds: float) -> Any:
-    return Now() + timedelta(seconds=seconds)
 
 
 def _give_back(claimed: Claim, after_seconds: float = 0.0, outcome: Outcome = FAILURE) -> State | None:
@@ -71,7 +60,7 @@ def _has_no_lease(job: Job) -> bool:
 
 
 def test_a_job_that_is_given_back_waits_for_its_backoff(node: WorkerNode) -> None:
-    job, claimed = job_rows.a_running_job(node, start_by=_later(60))
+    job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(60))
     assert _give_back(claimed, 25) is State.QUEUED
     job.refresh_from_db()
     attempt = _attempt(claimed)
@@ -103,8 +92,8 @@ def test_an_attempt_that_is_tried_again_keeps_its_own_cause_log_and_usage(node: 
 @pytest.mark.parametrize("seconds", [None, 90.0])
 def test_after_a_run_the_latest_start_is_the_deadline_or_there_is_none(node: WorkerNode, seconds: float | None) -> None:
     """P8: `max_wait` was for the first start."""
-    deadline = None if seconds is None else _later(seconds)
-    job, claimed = job_rows.a_running_job(node, start_by=_later(60), deadline_at=deadline)
+    deadline = None if seconds is None else job_rows.later(seconds)
+    job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(60), deadline_at=deadline)
     _give_back(claimed, 5)
     job.refresh_from_db()
     assert job.start_by == job.deadline_at
@@ -196,7 +185,7 @@ def test_no_number_of_releases_ends_a_job(node: WorkerNode) -> None:
 
 
 def test_a_released_job_with_a_deadline_may_start_until_then(node: WorkerNode) -> None:
-    job, claimed = job_rows.a_running_job(node, start_by=_later(5), deadline_at=_later(90))
+    job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(5), deadline_at=job_rows.later(90))
     _release(claimed)
     job.refresh_from_db()
     assert job.deadline_at is not None and job.start_by == job.deadline_at
@@ -266,7 +255,7 @@ def test_failures_and_releases_do_not_make_poison(node: WorkerNode) -> None:
 @pytest.mark.parametrize(("seconds", "state"), [(-0.001, "failed"), (60, "queued")])
 def test_a_lost_job_is_not_started_again_past_its_deadline(node: WorkerNode, seconds: float, state: str) -> None:
     job, claimed = job_rows.a_running_job(node)
-    Job.objects.filter(pk=job.pk).update(deadline_at=_later(seconds))
+    Job.objects.filter(pk=job.pk).update(deadline_at=job_rows.later(seconds))
     assert _lose(claimed) == state
     job.refresh_from_db()
     assert (job.state, job.lost) == (state, 1)
@@ -290,7 +279,7 @@ def test_of_a_lease_that_was_renewed_nothing_is_lost(
     node: WorkerNode, lease_seconds: float, state: State | None
 ) -> None:
     job, claimed = job_rows.a_running_job(node)
-    Job.objects.filter(pk=job.pk).update(lease_until=_later(lease_seconds))
+    Job.objects.filter(pk=job.pk).update(lease_until=job_rows.later(lease_seconds))
     before = job_rows.row(job.pk)
     assert _lose(claimed, overdue_only=True) is state
     assert (job_rows.row(job.pk) == before) is (state is None)
@@ -335,7 +324,7 @@ def test_a_lease_that_lapses_between_two_statements_does_not_end_a_job_that_may_
 
     def then_the_lease_is_over(statement: str, arguments: dict[str, Any]) -> Any:
         moved = run_statement(statement, arguments)
-        Job.objects.filter(pk=job.pk, state="running").update(lease_until=_later(-1))
+        Job.objects.filter(pk=job.pk, state="running").update(lease_until=job_rows.later(-1))
         return moved
 
     monkeypatch.setattr(lifecycle, "_end", then_the_lease_is_over)
@@ -378,21 +367,3 @@ def test_of_two_that_end_an_attempt_the_first_stands(other: Elsewhere, first: An
     job.refresh_from_db()
     assert (job.failures, job.lost) == (int(first is _give_back), int(first is _lose))
     assert _attempt(claimed).finished_at is not None
-
-
-@two_connections
-def test_a_renewal_passes_over_a_row_that_another_holds_and_extends_the_rest(other: Elsewhere) -> None:
-    """Nobody's open transaction on one job holds up a node's other leases."""
-    node = job_rows.a_node()
-    claims = [job_rows.a_running_job(node)[1] for _ in range(3)]
-    Job.objects.update(lease_until=_later(10))
-    leases = [job_rows.a_lease(claimed.job_id, claimed.attempt) for claimed in claims]
-    with transaction.atomic():
-        Job.objects.select_for_update().get(pk=claims[1].job_id)
-        # It would wait for us, and we for it.
-        assert other.start(lambda: lifecycle.renew(node.pk, leases, 600)).result(10) == 2
-    extended = Job.objects.filter(lease_until__gt=_later(590)).values_list("pk", flat=True)
-    assert set(extended) == {claims[0].job_id, claims[2].job_id}
-    assert other.run(lambda: lifecycle.renew(node.pk, leases, 600)) == 3
-    assert Job.objects.filter(lease_until__gt=_later(590)).count() == 3
-    assert not Job.objects.filter(hard_deadline__gt=F("started_at") + timedelta(seconds=30)).exists()

@@ -13,7 +13,7 @@ import pytest
 from django.db import DatabaseError, connection, connections, transaction
 from pydantic import BaseModel, field_validator
 
-from jobs import classes, lifecycle, queries, registry, telemetry, wakeups
+from jobs import classes, leases, lifecycle, registry, telemetry, wakeups
 from jobs.lifecycle import Claimant, Outcome
 from jobs.models import ApiClient, Attempt, Job, WorkerNode
 from jobs.registry import JobType
@@ -528,7 +528,7 @@ def test_progress_inside_a_handlers_transaction_holds_up_no_renewal(
     def renew() -> int:
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '300ms'")  # instead of hanging, as the keeper would
-        return lifecycle.renew(node.pk, queries.leases_of(node.pk), 30)
+        return leases.renew(node.pk, leases.of_node(node.pk), 30)
 
     def handler(ctx: JobContext[Any]) -> str:
         with transaction.atomic():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack import leftovers
+from stack.children import stack_environment
 from stack.data_dir import DataDir
 from stack.failures import StackError
 
@@ -42,6 +43,18 @@ def test_a_new_one_is_closed_to_listing_and_an_existing_one_keeps_its_mode(tmp_p
     given.mkdir(mode=0o750)
     DataDir(given).open()
     assert given.stat().st_mode & 0o777 == 0o750
+
+
+def test_the_temporary_files_of_the_stack_s_processes_lie_in_it_and_are_cleared(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "data")
+    data.open()
+    environment = stack_environment(os.environ, data.path, None)
+    make = [sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"]
+    made = Path(subprocess.run(make, env=environment, capture_output=True, text=True, check=True).stdout.strip())
+    assert made.parent == data.path / "tmp"
+    data.empty("tmp")
+    assert not made.exists()
+    data.close()
 
 
 def test_a_place_that_cannot_be_a_directory_gives_a_sentence(tmp_path: Path) -> None:
