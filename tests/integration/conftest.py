@@ -3,8 +3,9 @@ import pytest
 from jobs.models import WorkerNode
 from tests import job_rows
 from tests.clean_slate import clean_slate, other
+from tests.integration.attempts import played_node, run
 
-__all__ = ["clean_slate", "other"]
+__all__ = ["clean_slate", "other", "played_node", "run"]
 
 
 @pytest.fixture

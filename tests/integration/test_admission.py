@@ -5,29 +5,17 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models.functions import Now
-from django.test.utils import CaptureQueriesContext
 
-from jobs import admission, capacity, lifecycle, queries, telemetry
+from jobs import capacity, lifecycle, queries, telemetry
 from jobs.admission import Admitted, Rejected
 from jobs.capacity import Room
 from jobs.models import Job, WorkerNode
 from tests import job_rows
-from tests.second_connections import Elsewhere, begun_behind, class_locked, waits_for_a_lock
-from tests.submissions import a_submission, submit, verdict
-from tests.waiting import eventually
+from tests.submissions import submit, verdict
 
 BEAT = timedelta(seconds=1)
-
-
-@pytest.fixture
-def live_node(db: None) -> WorkerNode:
-    return job_rows.a_node(processes=2)
-
-
-def _ago(seconds: float) -> object:
-    return Now() - timedelta(seconds=seconds)
 
 
 # ── What is stored ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -49,7 +37,7 @@ def test_the_function_that_admits_is_volatile_and_waits_a_second_at_most(db: Non
         assert cursor.fetchall() == [("v", ["lock_timeout=1s"])]
 
 
-def test_an_admitted_job_is_stored_as_it_was_answered(live_node: WorkerNode) -> None:
+def test_an_admitted_job_is_stored_as_it_was_answered(node: WorkerNode) -> None:
     answer = submit(3, params={"a": [1]}, labels={"k": "v"}, timeout_seconds=7.5, max_wait_seconds=12, request_id="r-1")
     assert isinstance(answer, Admitted)
     stored = job_rows.row(answer.job.pk)
@@ -63,8 +51,8 @@ def test_an_admitted_job_is_stored_as_it_was_answered(live_node: WorkerNode) -> 
     assert (stored["state"], stored["attempt"], stored["max_attempts"]) == ("queued", 0, 1)
 
 
-def test_a_refusal_carries_the_room_it_was_judged_by(live_node: WorkerNode) -> None:
-    job_rows.a_running_job(live_node)
+def test_a_refusal_carries_the_room_it_was_judged_by(node: WorkerNode) -> None:
+    job_rows.a_running_job(node)
     while isinstance(submit(3), Admitted):
         pass
     answer = submit(3)
@@ -72,7 +60,7 @@ def test_a_refusal_carries_the_room_it_was_judged_by(live_node: WorkerNode) -> N
     assert (answer.reason, answer.room, answer.cost_class.name) == ("queue_full", Room(4, 1, 2), "light")
 
 
-def test_answers_are_counted_by_class_and_reason(live_node: WorkerNode) -> None:
+def test_answers_are_counted_by_class_and_reason(node: WorkerNode) -> None:
     def counts() -> tuple[float, float]:
         admitted = telemetry.ADMITTED.labels("light")._value.get()
         return admitted, telemetry.REJECTED.labels("light", "queue_full")._value.get()
@@ -88,14 +76,14 @@ def test_answers_are_counted_by_class_and_reason(live_node: WorkerNode) -> None:
 
 
 @pytest.mark.parametrize("max_waiting", [0, 1, 5])
-def test_a_class_holds_its_slots_and_its_waiting_room_and_no_more(live_node: WorkerNode, max_waiting: int) -> None:
+def test_a_class_holds_its_slots_and_its_waiting_room_and_no_more(node: WorkerNode, max_waiting: int) -> None:
     answers = [verdict(submit(max_waiting)) for _ in range(max_waiting + 4)]
     assert answers == ["admitted"] * (2 + max_waiting) + ["queue_full"] * 2
 
 
-def test_without_a_waiting_room_a_job_is_taken_exactly_while_a_process_is_free(live_node: WorkerNode) -> None:
-    _, first = job_rows.a_running_job(live_node)
-    _, second = job_rows.a_running_job(live_node)
+def test_without_a_waiting_room_a_job_is_taken_exactly_while_a_process_is_free(node: WorkerNode) -> None:
+    _, first = job_rows.a_running_job(node)
+    _, second = job_rows.a_running_job(node)
     assert verdict(submit(0)) == "queue_full"
     job_rows.succeed(first)
     assert verdict(submit(0)) == "admitted"
@@ -110,7 +98,7 @@ def test_without_a_worker_only_the_waiting_room_counts(db: None) -> None:
 
 
 def test_a_job_past_its_start_by_holds_no_place_and_one_before_it_does(db: None) -> None:
-    job_rows.a_queued_job(start_by=_ago(0.001))
+    job_rows.a_queued_job(start_by=job_rows.later(-0.001))
     assert queries.room("light").waiting == 0
     job_rows.a_queued_job(start_by=Now() + timedelta(minutes=5))
     job_rows.a_queued_job(start_by=None)
@@ -131,13 +119,13 @@ def test_a_job_in_backoff_keeps_its_place(db: None) -> None:
     assert verdict(submit(1)) == "queue_full"
 
 
-def test_a_running_job_that_is_to_be_cancelled_keeps_its_place(live_node: WorkerNode) -> None:
-    job, _ = job_rows.a_running_job(live_node)
+def test_a_running_job_that_is_to_be_cancelled_keeps_its_place(node: WorkerNode) -> None:
+    job, _ = job_rows.a_running_job(node)
     lifecycle.cancel(job.pk)
     assert queries.room("light") == Room(0, 1, 2)
 
 
-def test_classes_do_not_count_each_other(live_node: WorkerNode) -> None:
+def test_classes_do_not_count_each_other(node: WorkerNode) -> None:
     job_rows.a_node("heavy", processes=3)
     job_rows.a_queued_job("heavy")
     assert queries.room("light") == Room(0, 0, 2)
@@ -176,16 +164,16 @@ def test_five_beats_after_a_start_silence_counts_again(db: None) -> None:
     assert _room_at(beat).slots == 0
 
 
-def test_a_node_told_to_stop_counts_only_what_it_still_runs(live_node: WorkerNode) -> None:
-    job_rows.a_running_job(live_node)
-    WorkerNode.objects.filter(pk=live_node.pk).update(processes=5, stopping_at=Now())
+def test_a_node_told_to_stop_counts_only_what_it_still_runs(node: WorkerNode) -> None:
+    job_rows.a_running_job(node)
+    WorkerNode.objects.filter(pk=node.pk).update(processes=5, stopping_at=Now())
     assert queries.room("light") == Room(0, 1, 1)
     job_rows.a_node(processes=2)
     assert queries.room("light") == Room(0, 1, 3)
 
 
-def test_a_node_that_stopped_counts_nothing_though_it_was_just_seen(live_node: WorkerNode) -> None:
-    WorkerNode.objects.filter(pk=live_node.pk).update(stopped_at=Now())
+def test_a_node_that_stopped_counts_nothing_though_it_was_just_seen(node: WorkerNode) -> None:
+    WorkerNode.objects.filter(pk=node.pk).update(stopped_at=Now())
     assert queries.room("light").slots == 0
 
 
@@ -215,37 +203,37 @@ def _beat_of_an_old_server() -> timedelta:
 # ── Types (P27) ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_type_that_no_live_node_knows_is_unavailable(live_node: WorkerNode) -> None:
+def test_a_type_that_no_node_knows_is_unavailable(node: WorkerNode) -> None:
     answer = submit(type="tests.unknown")
     assert isinstance(answer, Rejected)
     assert (answer.reason, answer.room) == ("type_unavailable", Room(0, 0, 2))
     assert not Job.objects.exists()
 
 
-def test_one_node_that_knows_the_type_is_enough(live_node: WorkerNode) -> None:
+def test_one_node_that_knows_the_type_is_enough(node: WorkerNode) -> None:
     job_rows.a_node(types=("tests.new",))
     assert verdict(submit(type="tests.new")) == "admitted"
 
 
-def test_a_type_known_in_another_class_only_is_unavailable(live_node: WorkerNode) -> None:
+def test_a_type_known_in_another_class_only_is_unavailable(node: WorkerNode) -> None:
     job_rows.a_node("heavy", types=("tests.new",))
     assert verdict(submit(type="tests.new")) == "type_unavailable"
 
 
-def test_with_no_live_node_any_type_may_wait(db: None) -> None:
+def test_with_no_node_any_type_may_wait(db: None) -> None:
     assert verdict(submit(type="tests.unknown")) == "admitted"
 
 
-def test_full_goes_before_unknown(live_node: WorkerNode) -> None:
+def test_full_goes_before_unknown(node: WorkerNode) -> None:
     job_rows.a_queued_job()
     job_rows.a_queued_job()
     assert verdict(submit(0, type="tests.unknown")) == "queue_full"
 
 
-def test_while_the_only_node_stops_its_types_stay_known(live_node: WorkerNode) -> None:
+def test_while_the_only_node_stops_its_types_stay_known(node: WorkerNode) -> None:
     """A stopping node is still live; with none at all the job would be let wait too."""
-    job_rows.a_running_job(live_node)
-    WorkerNode.objects.filter(pk=live_node.pk).update(stopping_at=Now())
+    job_rows.a_running_job(node)
+    WorkerNode.objects.filter(pk=node.pk).update(stopping_at=Now())
     assert verdict(submit(5)) == "admitted"
 
 
@@ -258,18 +246,18 @@ def _refused() -> Rejected:
     return answer
 
 
-def test_retry_after_is_the_configured_one_while_nothing_was_measured(live_node: WorkerNode) -> None:
+def test_retry_after_is_the_configured_one_while_nothing_was_measured(node: WorkerNode) -> None:
     job_rows.a_queued_job()
     job_rows.a_queued_job()
     assert _refused().retry_after_seconds == 5
 
 
-def test_retry_after_follows_the_measured_drain(live_node: WorkerNode) -> None:
+def test_retry_after_follows_the_measured_drain(node: WorkerNode) -> None:
     """10 departures in the last 60 s: one place comes free in 6 s, two in 12 s."""
     for _ in range(10):
-        job_rows.a_finished_job(accepted_at=_ago(300), finished_at=_ago(20))
-    job_rows.a_running_job(live_node)
-    job_rows.a_running_job(live_node)
+        job_rows.a_finished_job(accepted_at=job_rows.later(-300), finished_at=job_rows.later(-20))
+    job_rows.a_running_job(node)
+    job_rows.a_running_job(node)
     assert _refused().retry_after_seconds == 6
     job_rows.a_queued_job()
     job_rows.a_queued_job()
@@ -278,172 +266,3 @@ def test_retry_after_follows_the_measured_drain(live_node: WorkerNode) -> None:
 
 def test_retry_after_is_the_cap_when_no_worker_lives(db: None) -> None:
     assert _refused().retry_after_seconds == capacity.RETRY_AFTER_CAP_SECONDS
-
-
-# ── What a decision costs (P1, P7) ───────────────────────────────────────────────────────────────────────────────────
-
-
-def test_an_acceptance_is_one_round_trip(live_node: WorkerNode) -> None:
-    asked = a_submission()
-    with CaptureQueriesContext(connection) as queries_made:
-        assert verdict(admission.submit(asked)) == "admitted"
-    assert len(queries_made) == 1
-
-
-def test_a_refusal_by_the_count_is_one_round_trip(live_node: WorkerNode) -> None:
-    """The drain that Retry-After needs is asked for once a second, not once a refusal."""
-    asked = a_submission(0)
-    while verdict(admission.submit(asked)) == "admitted":
-        pass
-    with CaptureQueriesContext(connection) as queries_made:
-        answers = [verdict(admission.submit(asked)) for _ in range(20)]
-    assert answers == ["queue_full"] * 20
-    drains = [query for query in queries_made if "finished_at" in query["sql"]]
-    assert len(queries_made) - len(drains) == 20
-    assert len(drains) <= 2  # how many seconds the loop may touch
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_refusal_by_the_count_writes_nothing() -> None:
-    job_rows.a_queued_job()
-    asked = a_submission(1)
-    with transaction.atomic():
-        assert verdict(admission.submit(asked)) == "queue_full"
-        assert not _has_written()
-    assert Job.objects.count() == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_refusal_for_the_type_writes_nothing() -> None:
-    job_rows.a_node()
-    asked = a_submission(type="tests.unknown")
-    with transaction.atomic():
-        assert verdict(admission.submit(asked)) == "type_unavailable"
-        assert not _has_written()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_acceptance_is_seen_to_write() -> None:
-    """That the three tests beside this one can fail."""
-    asked = a_submission()
-    with transaction.atomic():
-        assert verdict(admission.submit(asked)) == "admitted"
-        assert _has_written()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_one_that_loses_under_the_lock_sees_the_winner_and_writes_nothing(other: Elsewhere) -> None:
-    """P1, P7: the last place goes to whoever holds the lock; who waited counts again, with a newer snapshot."""
-    asked = a_submission(1)
-
-    def lose() -> tuple[str, bool]:
-        with transaction.atomic():
-            return verdict(admission.submit(asked)), _has_written()
-
-    loser = begun_behind(lambda: admission.submit(asked), other, lose)
-    assert loser.result(10) == ("queue_full", False)
-    assert Job.objects.count() == 1
-
-
-def _has_written() -> bool:
-    """Whether the open transaction has a transaction id, which it gets with its first write."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_current_xact_id_if_assigned()::text")
-        return cursor.fetchone()[0] is not None
-
-
-# ── The class lock ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.django_db(transaction=True)
-def test_who_cannot_get_the_lock_within_a_second_is_told_unavailable(other: Elsewhere) -> None:
-    with class_locked("light", by=other):
-        answer = submit()
-        assert isinstance(answer, Rejected)
-        assert (answer.reason, answer.retry_after_seconds, answer.room) == ("unavailable", 1, None)
-    assert not Job.objects.exists()
-    assert verdict(submit()) == "admitted"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_wait_for_the_lock_is_about_a_second(other: Elsewhere) -> None:
-    with class_locked("light", by=other), connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        began = cursor.fetchone()[0]
-        assert verdict(submit()) == "unavailable"
-        cursor.execute("SELECT clock_timestamp() - %s", [began])
-        assert timedelta(seconds=1) <= cursor.fetchone()[0] <= timedelta(seconds=2)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_refusal_by_the_count_takes_no_lock(other: Elsewhere) -> None:
-    """Had it asked for the lock, it would be told `unavailable` after a second."""
-    job_rows.a_queued_job()
-    with class_locked("light", by=other):
-        assert verdict(submit(1)) == "queue_full"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_refusal_for_the_type_takes_no_lock(other: Elsewhere) -> None:
-    job_rows.a_node()
-    with class_locked("light", by=other):
-        assert verdict(submit(type="tests.unknown")) == "type_unavailable"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_another_class_is_not_held_up(other: Elsewhere) -> None:
-    with class_locked("light", by=other):
-        assert verdict(submit(cost_class="heavy")) == "admitted"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_claims_settles_cancels_and_sweeps_do_not_queue_behind_admissions(other: Elsewhere) -> None:
-    """They hold rows, so they must not ask for a class's lock (P6)."""
-    node = job_rows.a_node()
-    late = job_rows.a_queued_job(start_by=_ago(1))
-    first, second = job_rows.a_queued_job(), job_rows.a_queued_job()
-    with class_locked("light", by=other), connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '5s'")  # a wait is then an error, not a hanging test
-        try:
-            claimed = job_rows.claim(node)
-            assert claimed is not None and claimed.job_id == first.pk
-            assert job_rows.succeed(claimed) == "succeeded"
-            assert lifecycle.cancel(second.pk)
-            assert lifecycle.expire() == 1
-            assert lifecycle.reap() == 0
-            assert queries.room("light") == Room(0, 0, 2)
-        finally:
-            cursor.execute("RESET lock_timeout")
-    assert job_rows.read(late.pk).state == "expired"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_lock_goes_with_the_admission_that_took_it(other: Elsewhere) -> None:
-    """P35: none is held for a session, so a pooled connection carries none away."""
-    assert verdict(submit()) == "admitted"
-    assert verdict(other.run(submit)) == "admitted"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
-        assert cursor.fetchone()[0] == 0
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_longest_wait_counts_from_after_the_wait_for_the_lock(other: Elsewhere) -> None:
-    """A job is not born with a part of its time gone."""
-    asked = a_submission(5, max_wait_seconds=60)
-
-    def admitted_while_locked() -> Any:
-        answer = admission.submit(asked)
-        assert isinstance(answer, Admitted)
-        return answer.job
-
-    pid = other.backend_pid()
-    with transaction.atomic(), connection.cursor() as cursor:
-        admission.submit(asked)
-        waiting = other.start(admitted_while_locked)
-        eventually(lambda: waits_for_a_lock(pid))
-        cursor.execute("SELECT clock_timestamp()")
-        still_locked_at = cursor.fetchone()[0]
-    job = waiting.result(10)
-    assert job.accepted_at > still_locked_at
-    assert job.start_by - job.accepted_at == timedelta(seconds=60)

@@ -1,0 +1,129 @@
+"""Whatever a handler raises ends in one stored outcome, and the task returns (P21, P34)."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+
+from jobs import wakeups
+from jobs.models import Job
+from tests import job_rows
+from tests.integration.attempts import detail, raising
+from workers import runner
+from workers.equipment import Equipment
+from workers.failures import RetryLater
+
+# The limits of an attempt use the alarm signal that pytest-timeout would use.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(method="thread")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        SystemExit(0),
+        KeyboardInterrupt(),
+        MemoryError(),
+        GeneratorExit(),
+        RecursionError(),
+        BaseException("bare"),
+        DatabaseError("not ours"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_handler_raises_is_the_jobs_failure(run: Callable[..., Job], error: BaseException) -> None:
+    job = run(raising(error))
+    assert (job.state, job.error_code, job.error_message) == ("failed", "handler_error", type(error).__name__)
+    assert job.failures == 1
+
+
+def test_callers_see_the_name_of_an_exception_and_operators_its_text(run: Callable[..., Job]) -> None:
+    job = run(raising(ValueError("password=hunter2")))
+    assert "hunter2" not in str(job_rows.row(job.pk))
+    assert "hunter2" in detail(job)
+    assert "Traceback" in detail(job)
+
+
+def test_an_exception_that_cannot_even_be_printed_is_a_failure(run: Callable[..., Job]) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert run(raising(Mute())).error_code == "handler_error"
+
+
+def test_a_nul_in_an_exceptions_text_does_not_hide_its_cause(run: Callable[..., Job]) -> None:
+    job = run(raising(ValueError("before\0after")))
+    assert (job.state, job.error_code, job.error_message) == ("failed", "handler_error", "ValueError")
+    assert "Traceback" in detail(job)
+
+
+def test_a_lone_surrogate_in_an_exceptions_text_is_the_jobs_failure(run: Callable[..., Job]) -> None:
+    """As in the name of a file that is not UTF-8."""
+    job = run(raising(ValueError("file \udcff")))
+    assert (job.state, job.error_code) == ("failed", "handler_error")
+
+
+def test_params_that_no_longer_fit_fail_before_the_handler(run: Callable[..., Job]) -> None:
+    job = run(lambda ctx: pytest.fail("never"), params={"n": "secret-word"})
+    assert (job.state, job.error_code) == ("failed", "invalid_params")
+    assert "secret-word" not in job.error_message
+    assert "secret-word" not in detail(job)
+
+
+def test_a_params_model_with_a_fault_of_its_own_is_the_jobs_failure(run: Callable[..., Job]) -> None:
+    job = run(lambda ctx: pytest.fail("never"), params={"n": 13})
+    assert job.state == "failed"
+
+
+def test_an_exception_that_cannot_be_asked_what_it_is_is_a_failure(run: Callable[..., Job]) -> None:
+    class Odd(Exception):
+        @property
+        def response(self) -> object:
+            raise RuntimeError
+
+    job = run(raising(Odd()), max_attempts=3)
+    assert (job.state, job.error_code, job.stopped_by) == ("failed", "handler_error", "not_retryable")
+
+
+@pytest.mark.parametrize(("after", "wake_ups"), [(0, 1), (60, 0)])
+def test_a_job_that_is_tried_again_at_once_has_its_wake_up(
+    run: Callable[..., Job], after: float, wake_ups: int
+) -> None:
+    """The top-up would send it a sweep later; a backoff's end is for the keepers to see (P14)."""
+    assert run(raising(RetryLater(after)), max_attempts=3).state == "queued"
+    assert wakeups.queue_length("light") == wake_ups
+
+
+class Unreadable(Exception):
+    @property
+    def response(self) -> Any:
+        raise RuntimeError("nobody may ask")
+
+
+def test_an_error_that_cannot_be_read_is_the_jobs_failure(run: Callable[..., Job]) -> None:
+    job = run(raising(Unreadable()), max_attempts=3)
+    assert (job.state, job.error_code, job.attempt) == ("failed", "handler_error", 1)
+
+
+def test_a_very_long_error_is_cut(run: Callable[..., Job]) -> None:
+    job = run(raising(ValueError("z" * 5_000_000)))
+    assert (job.state, job.error_code) == ("failed", "handler_error")
+    assert len(detail(job)) <= 65_536
+
+
+def test_what_escapes_the_runner_settles_the_job_and_ends_the_process(
+    run: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the job would be lost, and run again although it had ended."""
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+
+    def fails(me: Equipment, claim: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(runner, "_measured", fails)
+    job = run(lambda ctx: "done")
+    assert (job.state, job.error_code, ended) == ("failed", "internal_error", [1])
