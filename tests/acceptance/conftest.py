@@ -27,6 +27,7 @@ SHORT = {
     "WEIGHBRIDGE_JOB_MODULES": "tests.acceptance.job_types",
 }
 QUIET = ("flower",)  # few tests need it
+UNSWEPT = (*QUIET, "beat", "worker-control")  # for tests that need no sweep
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # a line per request would bury what failed
 

@@ -7,6 +7,7 @@ import pytest
 from stack.local import Stack
 from tests.acceptance import records
 from tests.acceptance.bursts import ids_of, refusals_of, submit_at_once
+from tests.acceptance.conftest import UNSWEPT
 from tests.acceptance.diary import Diary
 from tests.acceptance.figures import counted, processes_that_counted
 from tests.api_client import Api
@@ -20,6 +21,7 @@ WEB_PROCESSES = 4
 @pytest.fixture(scope="module")
 def stack(start_stack: Callable[..., Stack]) -> Stack:
     return start_stack(
+        without=UNSWEPT,
         WEIGHBRIDGE_WEB_PROCESSES=str(WEB_PROCESSES),
         WEIGHBRIDGE_HEAVY_MAX_WAITING=str(HEAVY_WAITING),
         WEIGHBRIDGE_LIGHT_PROCESSES=str(SLOTS),

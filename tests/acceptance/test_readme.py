@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stack.local import Stack
+from tests.acceptance.conftest import UNSWEPT
 from tests.api_client import Api
 
 README = Path("README.md").read_text()
@@ -16,7 +17,7 @@ def test_the_example_runs_as_it_is_printed(start_stack: Callable[..., Stack], tm
     assert len(example.strip().splitlines()) <= 20
     (tmp_path / "my_jobs.py").write_text(example)
 
-    stack = start_stack(PYTHONPATH=str(tmp_path), WEIGHBRIDGE_JOB_MODULES="my_jobs")
+    stack = start_stack(UNSWEPT, PYTHONPATH=str(tmp_path), WEIGHBRIDGE_JOB_MODULES="my_jobs")
 
     request = json.loads(re.search(r"-d '(\{.*\})'", README)[1])  # type: ignore[index]
     with Api(stack.url, stack.key) as api:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from stack.local import Stack
+from tests.acceptance.conftest import UNSWEPT
 from tests.acceptance.slow_services import Counts, Services, answering, hanging
 from tests.api_client import Api
 
@@ -100,6 +101,7 @@ def laboratory(start_stack: Callable[..., Stack]) -> Iterator[Laboratory]:
             for name, (pool, places) in pools.items()
         }
         stack = start_stack(
+            without=UNSWEPT,
             settings_module="tests.acceptance.service_settings",
             TEST_SERVICES=json.dumps(services),
             WEIGHBRIDGE_LIGHT_PROCESSES=str(CLIENTS),

@@ -40,7 +40,13 @@ with Bulkhead(Path(sys.argv[1]), "prices", 1).hold(Deadline.after(60)):
 
 
 def soon(seconds: float = 0.05) -> Deadline:
+    """For a place that is not to be had."""
     return Deadline.after(seconds)
+
+
+def in_time() -> Deadline:
+    """For a place that is free: no machine is too busy to take it by then."""
+    return Deadline.after(30)
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -93,7 +99,7 @@ def test_the_place_of_a_killed_process_is_free_at_once(tmp_path):
 def test_a_child_forked_meanwhile_does_not_keep_the_place(tmp_path):
     bulkhead = Bulkhead(tmp_path, "prices", 1)
     reader, writer = os.pipe()
-    with bulkhead.hold(soon()):
+    with bulkhead.hold(in_time()):
         child = os.fork()
         if child == 0:
             os.close(writer)
@@ -109,14 +115,14 @@ def test_a_child_forked_meanwhile_does_not_keep_the_place(tmp_path):
 
 def test_two_calls_of_one_process_need_two_places(tmp_path):
     bulkhead = Bulkhead(tmp_path, "prices", 2)
-    with bulkhead.hold(soon()), bulkhead.hold(soon()):
+    with bulkhead.hold(in_time()), bulkhead.hold(in_time()):
         assert is_full(bulkhead)
     assert not is_full(bulkhead)
 
 
 def test_full_until_the_deadline_is_a_deadline_exceeded_and_leaves_no_file_open(tmp_path):
     bulkhead = Bulkhead(tmp_path, "prices", 1)
-    with bulkhead.hold(soon()):
+    with bulkhead.hold(in_time()):
         open_files = os.listdir("/proc/self/fd")
         with (
             pytest.raises(BulkheadFull, match="None of the 1 places of bulkhead 'prices' came free"),
@@ -169,7 +175,7 @@ def test_a_cancelled_task_holds_nothing(tmp_path, holding):
         with pytest.raises(TimeoutError):
             asyncio.run(cancelled())
     else:
-        with bulkhead.hold(soon()), pytest.raises(TimeoutError):
+        with bulkhead.hold(in_time()), pytest.raises(TimeoutError):
             asyncio.run(cancelled())
     assert not is_full(bulkhead)
 
@@ -186,7 +192,7 @@ def test_what_check_raises_ends_the_wait(tmp_path):
             raise Stopped
 
     bulkhead = Bulkhead(tmp_path, "prices", 1)
-    with bulkhead.hold(soon()), pytest.raises(Stopped), bulkhead.hold(Deadline.after(60), check):
+    with bulkhead.hold(in_time()), pytest.raises(Stopped), bulkhead.hold(Deadline.after(60), check):
         pass
     assert not is_full(bulkhead)
 
@@ -208,7 +214,7 @@ def next_pauses(bulkhead: Bulkhead) -> list[float]:
 @pytest.mark.parametrize("name", ["prices", "../../prices", "a/b", "..", "prices.0", "ü", "a b\n", "%2e"])
 def test_any_name_stays_in_its_directory_and_is_its_own(tmp_path, name):
     directory = tmp_path / "below" / "places"
-    with Bulkhead(directory, name, 1).hold(soon()):
+    with Bulkhead(directory, name, 1).hold(in_time()):
         assert is_full(Bulkhead(directory, name, 1))
         assert not is_full(Bulkhead(directory, f"{name}x", 1))
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {directory}
@@ -216,7 +222,7 @@ def test_any_name_stays_in_its_directory_and_is_its_own(tmp_path, name):
 
 @pytest.mark.parametrize(("name", "places"), [("p", 1), ("p", 100), ("p" * 200, 1)])
 def test_takes_what_is_in_range(tmp_path, name, places):
-    with Bulkhead(tmp_path, name, places).hold(soon()):
+    with Bulkhead(tmp_path, name, places).hold(in_time()):
         pass
 
 
