@@ -32,14 +32,18 @@ from workers.once import Database, once
 
 log = structlog.get_logger(__name__)
 
+_SHORTEST_SECONDS = 0.001  # a timer of no time at all would never fire
+
 
 def run_next(cost_class: str, announce: Callable[[Claim], None]) -> None:
     """Claim the first waiting job of the class and run it to its settle; nothing to claim is a no-op."""
     me = equipment.mine()
     me.slot.clear()
+    asked_at = time.monotonic()
     claim = _claim(me, cost_class)
     if claim is None:
         return
+    claim = _counted_from(asked_at, claim)
     me.slot.begin(claim.token)
     with bound_contextvars(job_id=str(claim.job_id), attempt=claim.attempt, request_id=claim.request_id):
         try:
@@ -74,6 +78,15 @@ def _claim(me: Equipment, cost_class: str) -> Claim | None:
         log.warning("claim_failed", error=type(error).__name__)
         connection.close()
         return None
+
+
+def _counted_from(asked_at: float, claim: Claim) -> Claim:
+    """What remained in the database may have been on its way to us for a while: it counts from before we asked (P13)."""
+    spent = time.monotonic() - asked_at
+    remaining = None if claim.remaining_seconds is None else claim.remaining_seconds - spent
+    return replace(
+        claim, limit_seconds=max(claim.limit_seconds - spent, _SHORTEST_SECONDS), remaining_seconds=remaining
+    )
 
 
 def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> None:

@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,6 +78,18 @@ def test_a_handler_sees_its_jobs_limit_run_down(run: Callable[..., Job]) -> None
     job = run(lambda ctx: ctx.remaining(), timeout_seconds=25.0)
     assert isinstance(job.result, float)
     assert 20 < job.result <= 25
+
+
+def test_the_time_that_a_claim_was_under_way_is_taken_off_the_limit(
+    run: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P13: three of ten seconds; the clock is read before the claim is sent and when it has come."""
+    readings = iter([100.0, 103.0])
+    clock = SimpleNamespace(monotonic=lambda: next(readings, 103.0))
+    monkeypatch.setattr(runner, "time", clock)
+    job = run(lambda ctx: ctx.remaining(), timeout_seconds=10.0)
+    assert job.result is not None
+    assert 0 < job.result <= 7
 
 
 def test_progress_is_written_where_callers_read_it(run: Callable[..., Job]) -> None:
