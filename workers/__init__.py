@@ -1,6 +1,17 @@
 """What authors of job types import.
 
 A handler is a function of one argument, its context, under the decorator `job`; the README has an example.
+
+Where the rest is, by who runs it:
+
+    authors' code   declare, context, failures, retries; context's tools: http (with fanout, bulkheads, deadlines), once,
+                    progress; testing/ and by_hand run a handler without a worker
+    a pool child    children (after the fork), equipment (for its life), then for each wake-up tasks → runner →
+                    outcomes → settling; beside the handler limits, handler_database, logbook, usage, descendants
+    the keeper      keeper (start, beat, stop), custody (its children's attempts), clockwork (sweeps, due jobs),
+                    consumption (is Celery at work?), strays, kernel
+    both            slots (who runs which attempt, in shared memory), budget (retries per node)
+    catalog/        one file per shipped job type
 """
 
 from workers.context import JobContext

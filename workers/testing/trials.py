@@ -18,7 +18,7 @@ from workers.failures import Ended, JobCancelled, JobTimeout
 from workers.once import Memory
 from workers.retries import Again, Retry, Stop, decide
 from workers.testing import Alarm, FakeClock, Ran
-from workers.trial_notes import Missing, Notes, TrialContext
+from workers.testing.notes import Missing, Notes, TrialContext
 
 JOB_ID = UUID(int=0)
 

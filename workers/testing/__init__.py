@@ -145,7 +145,7 @@ def run(
     the handler raises is in what is returned.
     """
     _set_up_django()
-    from workers.trials import Asked, Trial  # only now: it needs Django set up
+    from workers.testing.trials import Asked, Trial  # only now: it needs Django set up
 
     number = attempt if attempt is not None else 1 if after is None else after.attempt + 1
     asked = Asked(timeout, deadline, number, after, cancel_at, stop_at, http, fan_out, budget_left, draw)
