@@ -1,7 +1,7 @@
 """The door: decide about a job and accept it, in one database round trip (P1–P3, P7).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
-`admit_v2`; any number of web processes may call it at once and never admit one job too many.
+`admit_v1`; any number of web processes may call it at once and never admit one job too many.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from jobs import capacity, queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
+from jobs.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 
@@ -36,10 +37,18 @@ class Submission:
     max_attempts: int = 1
     max_deliveries: int = 3
     request_id: str = ""
+    idempotency: Idempotency | None = None
 
 
 @dataclass(frozen=True)
 class Admitted:
+    job: Job
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What was accepted earlier under the same key: the job as it is now."""
+
     job: Job
 
 
@@ -56,19 +65,27 @@ class Rejected:
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
 SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by, deadline_at
-FROM admit_v2(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
-              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(request_id)s)
+FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
+              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(request_id)s,
+              %(key)s, %(fingerprint)s)
 """
 
 
-def submit(submission: Submission) -> Admitted | Rejected:
-    """Raises django.db.utils.OperationalError when the database is away."""
+def submit(submission: Submission) -> Admitted | Replayed | Rejected:
+    """Raises Mismatch for a key of another request, and OperationalError (of Django) when the database is away."""
     try:
         verdict, room, born = _ask(submission)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
         return _counted(Rejected("unavailable", 1, submission.cost_class))
+    if verdict == "replayed":
+        telemetry.REPLAYED.labels(submission.cost_class.name).inc()
+        return Replayed(queries.job_of(submission.client.pk, born[0]))
+    if verdict == "idempotency_mismatch" and submission.idempotency:
+        raise Mismatch(submission.idempotency.key)
+    if verdict == "idempotency_in_flight":
+        return _counted(Rejected("idempotency_in_flight", 1, submission.cost_class))
     if verdict != "admitted":
         return _counted(_rejected(verdict, room, submission.cost_class))
     telemetry.ADMITTED.labels(submission.cost_class.name).inc()
@@ -100,6 +117,8 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "max_waiting": submission.cost_class.max_waiting,
         "beat": queries.beat(),
         "request_id": submission.request_id,
+        "key": submission.idempotency and submission.idempotency.key,
+        "fingerprint": submission.idempotency and submission.idempotency.fingerprint,
     }
 
 

@@ -162,6 +162,23 @@ class Job(models.Model):
         }
 
 
+class IdempotencyKey(models.Model):
+    """What a client's key stands for: the request that was accepted under it, and the job that came of it (P6, P39a)."""
+
+    pk = models.CompositePrimaryKey("client", "key")
+    client = models.ForeignKey(ApiClient, on_delete=models.CASCADE, db_index=False)
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64, help_text="SHA-256 of the request, without its deadline.")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], name="key_prune")]
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.client}"
+
+
 class Attempt(models.Model):
     """One start of a job. Opened by the claim, closed by whoever settles it."""
 

@@ -52,5 +52,7 @@ def may_move(old: State, new: State) -> bool:
     return new in TRANSITIONS[old]
 
 
-Refusal = Literal["queue_full", "type_unavailable", "unavailable", "deadline_infeasible"]  # why no job was made
+Refusal = Literal[  # why no job was made
+    "queue_full", "type_unavailable", "unavailable", "deadline_infeasible", "idempotency_in_flight"
+]
 StoppedBy = Literal["attempts", "budget", "no_time", "not_retryable"]  # why a failed attempt was the last one (P25)

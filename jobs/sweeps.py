@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from jobs import classes, lifecycle, queries, wakeups
-from jobs.models import Job, WorkerNode
+from jobs.models import IdempotencyKey, Job, WorkerNode
 from jobs.states import State
 
 log = structlog.get_logger(__name__)
@@ -140,8 +140,8 @@ def wake_due(cost_class: str) -> int:
 
 
 def prune() -> int:
-    """Empty results past their retention, delete jobs and nodes past theirs; bounded per run."""
-    return _in_batches(_prune_results) + _in_batches(_prune_jobs) + _prune_nodes()
+    """Empty results past their retention, delete keys, jobs and nodes past theirs; bounded per run."""
+    return _in_batches(_prune_results) + _in_batches(_prune_keys) + _in_batches(_prune_jobs) + _prune_nodes()
 
 
 def _in_batches(prune_some: Callable[[], int]) -> int:
@@ -157,6 +157,13 @@ def _in_batches(prune_some: Callable[[], int]) -> int:
 def _prune_results() -> int:
     gone = _finished_before(settings.WEIGHBRIDGE_KEEP_RESULTS_SECONDS).filter(state="succeeded", result_expired=False)
     return Job.objects.filter(pk__in=gone.values("pk")[:PRUNE_BATCH]).update(result=None, result_expired=True)
+
+
+def _prune_keys() -> int:
+    before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_KEYS_SECONDS)
+    old = IdempotencyKey.objects.filter(created_at__lt=before).order_by("created_at")
+    gone, _ = IdempotencyKey.objects.filter(pk__in=old.values("client", "key")[:PRUNE_BATCH]).delete()
+    return gone
 
 
 def _prune_jobs() -> int:

@@ -26,6 +26,9 @@ if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
 
 ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
 REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])
+REPLAYED = Counter(
+    "jobs_replayed", "Submits answered with the job that their Idempotency-Key had made.", ["cost_class"]
+)
 FINISHED = Counter("jobs_finished", "Jobs that reached a terminal state.", ["cost_class", "outcome"])
 WAIT = Histogram("job_wait_seconds", "From acceptance to the first start.", ["cost_class"])
 RUN = Histogram(
@@ -48,6 +51,7 @@ def show_from_the_start() -> None:
     RETRIES.labels("again", "")
     for name in classes.declared():
         ADMITTED.labels(name)
+        REPLAYED.labels(name)
         WAIT.labels(name)
         RUN.labels(name)
         for reason in REASONS:

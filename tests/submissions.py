@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobs import admission, classes
-from jobs.admission import Admitted, Rejected, Submission
+from jobs.admission import Admitted, Rejected, Replayed, Submission
 from jobs.classes import CostClass
 from tests.job_rows import TYPE, a_client
 
@@ -28,10 +28,10 @@ def a_submission(max_waiting: int = 100, cost_class: str = "light", **fields: An
     return Submission(**given)
 
 
-def submit(max_waiting: int = 100, cost_class: str = "light", **fields: Any) -> Admitted | Rejected:
+def submit(max_waiting: int = 100, cost_class: str = "light", **fields: Any) -> Admitted | Replayed | Rejected:
     return admission.submit(a_submission(max_waiting, cost_class, **fields))
 
 
-def verdict(answer: Admitted | Rejected) -> str:
-    """`admitted`, or why not."""
-    return "admitted" if isinstance(answer, Admitted) else answer.reason
+def verdict(answer: Admitted | Replayed | Rejected) -> str:
+    """`admitted`, `replayed`, or why not."""
+    return answer.reason if isinstance(answer, Rejected) else type(answer).__name__.lower()

@@ -14,6 +14,7 @@ from rest_framework import exceptions
 
 from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
+from jobs.idempotency import BadKey, Mismatch
 from jobs.models import Job
 
 log = structlog.get_logger(__name__)
@@ -24,6 +25,8 @@ TITLES = {
     "bad_request": "The request cannot be read.",
     "deadline_infeasible": "The deadline cannot be met.",
     "forbidden": "This key may not do that.",
+    "idempotency_in_flight": "The first request of this key is still being answered.",
+    "idempotency_mismatch": "This key belongs to another request.",
     "internal_error": "Something went wrong here.",
     "invalid_params": "The params are not valid.",
     "invalid_request": "The request is not valid.",
@@ -78,6 +81,9 @@ class Problem(Exception):
     def refused(cls, rejected: Rejected) -> "Problem":
         if rejected.reason == "deadline_infeasible":
             return cls(422, rejected.reason, "The deadline has already passed.")
+        if rejected.reason == "idempotency_in_flight":
+            sentence = "Another request with this Idempotency-Key is being admitted; ask again for what became of it."
+            return cls(409, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)
         return cls(
             503,
             rejected.reason,
@@ -172,6 +178,10 @@ def as_problem(error: Exception) -> Problem:
         case OperationalError() | InterfaceError():
             log.error("database_away", error=str(error).split("\n")[0])
             return Problem.unavailable()
+        case BadKey():
+            return Problem(400, "bad_request", str(error))
+        case Mismatch():
+            return Problem(422, "idempotency_mismatch", str(error))
         case UndeclaredClass():
             log.error("undeclared_class", type=error.job_type, cost_class=error.cost_class, error=str(error))
             return Problem.internal_error()

@@ -20,6 +20,7 @@ from jobs import door, registry
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.classes import CostClass
+from jobs.idempotency import Idempotency
 from jobs.models import ApiClient, Job
 from jobs.queries import ClassView
 from jobs.registry import JobType
@@ -64,7 +65,9 @@ class SubmitBody(BaseModel):
     labels: Annotated[dict[LabelName, LabelValue], Field(max_length=16)] = {}
 
 
-def submission(data: Any, client: ApiClient, request_id: str, remaining_ms: str | None) -> Submission:
+def submission(
+    data: Any, client: ApiClient, request_id: str, remaining_ms: str | None, idempotency: Idempotency | None
+) -> Submission:
     """A request body, and X-Deadline-Ms if it was sent, as a submission. Raises Problem (4xx) for what cannot be one."""
     body = _body(data)
     job_type = registry.get(body.type)
@@ -85,6 +88,7 @@ def submission(data: Any, client: ApiClient, request_id: str, remaining_ms: str 
         max_attempts=job_type.max_attempts,
         max_deliveries=job_type.max_deliveries,
         request_id=request_id,
+        idempotency=idempotency,
     )
 
 

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from jobs import admission, classes, lifecycle, queries, registry
+from jobs import admission, classes, idempotency, lifecycle, queries, registry
 from jobs.api import serializers
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem
@@ -30,14 +30,21 @@ class Jobs(View):
     scopes = {"POST": SUBMIT}
 
     def post(self, request: Request) -> Response:
+        body, key = json_of(request), None
+        if "Idempotency-Key" in request.headers:
+            key = idempotency.read(request.headers["Idempotency-Key"], "POST", request.path, body)
+            if (known := idempotency.job_under(_caller(request).pk, key)) is not None:
+                return _replayed(request, known)
         submission = serializers.submission(
-            json_of(request), _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms")
+            body, _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms"), key
         )
-        verdict = admission.submit(submission)
-        if isinstance(verdict, admission.Rejected):
-            raise Problem.refused(verdict)
-        job = serializers.job(verdict.job)
-        return Response(job, status=202, headers={"Location": job["links"]["self"], "Retry-After": POLL_AFTER_SECONDS})
+        match admission.submit(submission):
+            case admission.Rejected() as refused:
+                raise Problem.refused(refused)
+            case admission.Replayed(job):
+                return _replayed(request, job)
+            case admission.Admitted(job):
+                return _accepted(job)
 
 
 class OneJob(View):
@@ -61,16 +68,31 @@ def _caller(request: Request) -> ApiClient:
 
 
 def _as_it_is(request: Request, job_id: UUID) -> Job:
+    return _expired_if_due(request, queries.job_of(_caller(request).pk, job_id))
+
+
+def _expired_if_due(request: Request, job: Job) -> Job:
     """The job, expired first if it is past its start_by, so that every answer is a stored truth (P2)."""
-    job = queries.job_of(_caller(request).pk, job_id)
     if job.state == State.QUEUED and lifecycle.expire(job.pk):
-        job = queries.job_of(_caller(request).pk, job_id)
+        return queries.job_of(_caller(request).pk, job.pk)
     return job
 
 
+def _accepted(job: Job, **headers: str) -> Response:
+    shown = serializers.job(job)
+    return Response(shown, status=202, headers={"Location": shown["links"]["self"], **_when_to_ask(job), **headers})
+
+
+def _replayed(request: Request, job: Job) -> Response:
+    return _accepted(_expired_if_due(request, job), **{"Idempotency-Replayed": "true"})
+
+
 def _shown(job: Job) -> Response:
-    headers = {} if State(job.state).terminal else {"Retry-After": POLL_AFTER_SECONDS}
-    return Response(serializers.job(job), headers=headers)
+    return Response(serializers.job(job), headers=_when_to_ask(job))
+
+
+def _when_to_ask(job: Job) -> dict[str, str]:
+    return {} if State(job.state).terminal else {"Retry-After": POLL_AFTER_SECONDS}
 
 
 class Classes(View):

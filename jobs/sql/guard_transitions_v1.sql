@@ -13,8 +13,10 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'job % may not move from % to %', OLD.id, OLD.state, NEW.state USING ERRCODE = 'check_violation';
     END IF;
-    IF OLD.finished_at IS NOT NULL AND (NEW.finished_at, NEW.attempt, NEW.error_code, NEW.error_message)
-            IS DISTINCT FROM (OLD.finished_at, OLD.attempt, OLD.error_code, OLD.error_message) THEN
+    IF OLD.finished_at IS NOT NULL AND
+            (NEW.finished_at, NEW.attempt, NEW.error_code, NEW.error_message, NEW.error_details, NEW.error_retryable, NEW.stopped_by)
+            IS DISTINCT FROM
+            (OLD.finished_at, OLD.attempt, OLD.error_code, OLD.error_message, OLD.error_details, OLD.error_retryable, OLD.stopped_by) THEN
         RAISE EXCEPTION 'job % is %: how it ended never changes', OLD.id, OLD.state USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;

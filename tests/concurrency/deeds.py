@@ -8,6 +8,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from jobs import admission, lifecycle, sweeps
+from jobs.admission import Rejected, Submission
+from jobs.idempotency import Idempotency
 from jobs.models import WorkerNode
 from tests import job_rows
 from tests.concurrency.crowd import Member
@@ -24,6 +26,21 @@ def submit_many(member: Member, threads: int, each: int, max_waiting: int, cost_
         return [verdict(admission.submit(asked)) for _ in range(each)]
 
     return dict(Counter(sum(at_once(*[some] * threads), [])))
+
+
+def submit_under_keys(member: Member, keys: list[str], threads: int) -> list[list[tuple[str, str]]]:
+    """For each key, all members come to it at once with a few threads each: (verdict, job) of each thread."""
+    came = []
+    for key in keys:
+        asked = a_submission(idempotency=Idempotency(key, "f"))
+        member.meet()
+        came.append(at_once(*[lambda asked=asked: _verdict_and_job(asked)] * threads))
+    return came
+
+
+def _verdict_and_job(asked: Submission) -> tuple[str, str]:
+    answer = admission.submit(asked)
+    return verdict(answer), "" if isinstance(answer, Rejected) else str(answer.job.pk)
 
 
 def submit_for(member: Member, seconds: float, threads: int, max_waiting: int) -> dict[str, int]:

@@ -52,6 +52,24 @@ def test_each_place_that_comes_free_is_given_once(crowd: Crowd) -> None:
     assert len(winners) >= 2
 
 
+def test_one_job_comes_of_a_key_however_many_ask_for_it_at_once(crowd: Crowd) -> None:
+    """P6: of 4 processes × 6 connections that come with one key, one is admitted and all are told its job."""
+    job_rows.a_node(processes=2)
+    keys = [f"key {number}" for number in range(12)]
+    came = crowd.all_do("submit_under_keys", keys=keys, threads=THREADS)
+    outcomes: Counter[str] = Counter()
+    for of_one_key in zip(*came, strict=True):
+        answers = [answer for mine in of_one_key for answer in mine]
+        verdicts = Counter(verdict for verdict, _ in answers)
+        assert verdicts["admitted"] == 1
+        assert set(verdicts) <= {"admitted", "replayed", "idempotency_in_flight"}
+        assert len({job for _, job in answers if job}) == 1
+        outcomes += verdicts
+    print(f"told: {dict(outcomes)}")
+    assert outcomes["replayed"] >= 12 * 10
+    assert Job.objects.count() == len(keys)
+
+
 def test_two_classes_at_once_do_not_count_each_other(crowd: Crowd) -> None:
     job_rows.a_node("light", processes=2)
     job_rows.a_node("heavy", processes=1)

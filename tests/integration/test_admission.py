@@ -33,7 +33,7 @@ def test_admissions_run_at_read_committed_and_in_autocommit(db: None) -> None:
 def test_the_function_that_admits_is_volatile_and_waits_a_second_at_most(db: None) -> None:
     """P1: a STABLE one would count with the snapshot of its caller."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT provolatile, proconfig FROM pg_proc WHERE proname = 'admit_v2'")
+        cursor.execute("SELECT provolatile, proconfig FROM pg_proc WHERE proname = 'admit_v1'")
         assert cursor.fetchall() == [("v", ["lock_timeout=1s"])]
 
 

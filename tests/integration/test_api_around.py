@@ -172,11 +172,11 @@ def _metrics() -> dict[str, float]:
 
 
 COUNTERS = [
-    *(f'jobs_admitted_total{{cost_class="{c}"}}' for c in ("light", "heavy")),
+    *(f'jobs_{n}_total{{cost_class="{c}"}}' for n in ("admitted", "replayed") for c in ("light", "heavy")),
     *(
         f'jobs_rejected_total{{cost_class="{c}",reason="{r}"}}'
         for c in ("light", "heavy")
-        for r in ("queue_full", "type_unavailable", "unavailable")
+        for r in ("queue_full", "type_unavailable", "unavailable", "idempotency_in_flight")
     ),
     *(
         f'jobs_finished_total{{cost_class="{c}",outcome="{o}"}}'

@@ -112,14 +112,6 @@ def test_a_field_that_does_not_exist_yet_is_an_unknown_field(api: InProcessApi, 
     assert not Job.objects.exists()
 
 
-def test_an_idempotency_key_means_nothing_yet(api: InProcessApi) -> None:
-    body = {"type": "probe.sleep", "params": {"seconds": 0}}
-    answers = [api.json(body, headers={"Idempotency-Key": "abc"}) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [202, 202]
-    assert answers[0].json()["id"] != answers[1].json()["id"]
-    assert "Idempotency-Replayed" not in answers[1].headers
-
-
 @pytest.mark.parametrize("prefer", ["wait=5", "respond-async"])
 def test_a_preference_is_ignored_and_not_said_to_be_applied(api: InProcessApi, prefer: str) -> None:
     response = api.json({"type": "probe.sleep", "params": {"seconds": 0}}, headers={"Prefer": prefer})

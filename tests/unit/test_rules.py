@@ -7,7 +7,7 @@ import pytest
 
 from stack.programs import ROOT
 
-RULES = re.findall(r"^- \*\*(P\d+)\*\*", (ROOT / "docs/rules.md").read_text(), re.MULTILINE)
+RULES = re.findall(r"^- \*\*(P\d+[a-z]?)\*\*", (ROOT / "docs/rules.md").read_text(), re.MULTILINE)
 
 
 @cache
@@ -20,7 +20,7 @@ def _cited(text: str) -> set[str]:
     """Also the middle of a range: P1-P3, with any dash."""
     ranges = re.findall(r"\bP(\d+)[-\u2013]P(\d+)\b", text)
     within = {f"P{number}" for first, last in ranges for number in range(int(first), int(last) + 1)}
-    return within | set(re.findall(r"\bP\d+\b", text))
+    return within | set(re.findall(r"\bP\d+[a-z]?\b", text))
 
 
 @pytest.mark.parametrize("number", RULES)

@@ -1,0 +1,63 @@
+"""A request that comes again under its Idempotency-Key is the request that was accepted, not another one (P6, P39a)."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from jobs import telemetry
+from jobs.models import IdempotencyKey, Job
+
+# Callers compute what remains of their time anew for each try; the deadline of the first that was accepted stands.
+NOT_IN_THE_FINGERPRINT = ("deadline_seconds", "deadline_at")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
+
+
+@dataclass(frozen=True)
+class Idempotency:
+    """A client's key, and the SHA-256 of the request that it sent under it."""
+
+    key: str
+    fingerprint: str
+
+
+class BadKey(ValueError):
+    """An Idempotency-Key that is none."""
+
+
+class Mismatch(Exception):
+    """The key was used for another request before."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"The Idempotency-Key {key!r} was used for another request before; a new request needs a new key."
+        )
+
+
+def read(header: str, method: str, path: str, body: Any) -> Idempotency:
+    """The header, quoted or not, and the request it came with; `body` is parsed JSON. Raises BadKey."""
+    quoted = _QUOTED.fullmatch(header.strip())
+    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else header.strip()
+    if not _KEY.fullmatch(key):
+        raise BadKey("An Idempotency-Key is 1 to 255 visible ASCII characters, quoted or not.")
+    return Idempotency(key, _fingerprint(method, path, body))
+
+
+def _fingerprint(method: str, path: str, body: Any) -> str:
+    if isinstance(body, dict):
+        body = {name: value for name, value in body.items() if name not in NOT_IN_THE_FINGERPRINT}
+    canonical = json.dumps([method, path, body], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def job_under(client_id: int, asked: Idempotency) -> Job | None:
+    """What was accepted under the key, if anything was. Raises Mismatch. Keys of other clients are no concern."""
+    stored = IdempotencyKey.objects.select_related("job").filter(client_id=client_id, key=asked.key).first()
+    if stored is None:
+        return None
+    if stored.fingerprint != asked.fingerprint:
+        raise Mismatch(asked.key)
+    telemetry.REPLAYED.labels(stored.job.cost_class).inc()
+    return stored.job
