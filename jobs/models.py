@@ -65,7 +65,7 @@ class Job(models.Model):
         db_default=Func(Value("jobs_admission_sequence"), function="nextval"),
         help_text="The order of admission.",
     )
-    client = models.ForeignKey(ApiClient, on_delete=models.PROTECT, related_name="jobs")
+    client = models.ForeignKey(ApiClient, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     type = models.CharField(max_length=100)
     cost_class = models.CharField(max_length=63)
     params = models.JSONField(default=dict)
@@ -144,6 +144,8 @@ class Job(models.Model):
             ),
             models.Index(fields=["finished_at"], name="job_prune", condition=Q(finished_at__isnull=False)),
             models.Index(fields=["-accepted_at"], name="job_newest"),
+            # A client's own jobs, newest first.
+            models.Index(fields=["client", "-sequence"], name="job_list"),
         ]
 
     def __str__(self) -> str:

@@ -135,6 +135,11 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 
 def job(row: Job) -> dict[str, Any]:
+    return {**summary(row), "result": row.result}
+
+
+def summary(row: Job) -> dict[str, Any]:
+    """A job without its result, which may be large."""
     return {
         "id": str(row.id),
         "type": row.type,
@@ -151,7 +156,6 @@ def job(row: Job) -> dict[str, Any]:
         "max_attempts": row.max_attempts,
         "cancel_requested_at": _instant(row.cancel_requested_at),
         "progress": _progress(row),
-        "result": row.result,
         "result_expired": row.result_expired,
         "error": row.error,
         "timings": _timings(row),

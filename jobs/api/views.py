@@ -3,12 +3,13 @@
 from typing import cast
 from uuid import UUID
 
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from jobs import admission, classes, idempotency, lifecycle, queries, registry
-from jobs.api import serializers
+from jobs import admission, classes, idempotency, lifecycle, listing, queries, registry
+from jobs.api import pages, serializers
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem
 from jobs.api.requests import REQUEST_ID
@@ -27,7 +28,13 @@ class View(APIView):
 
 
 class Jobs(View):
-    scopes = {"POST": SUBMIT}
+    scopes = {"GET": READ, "POST": SUBMIT}
+
+    def get(self, request: Request) -> Response:
+        asked = pages.asked(request.query_params)
+        found = listing.page(_caller(request).pk, asked.filters, asked.before, asked.size)
+        jobs = [serializers.summary(_expired_if_over(request, job)) for job in found.jobs]
+        return Response(pages.shown(found, jobs, request.query_params, request.path))
 
     def post(self, request: Request) -> Response:
         body, key = json_of(request), None
@@ -78,6 +85,11 @@ def _expired_if_due(request: Request, job: Job) -> Job:
     return job
 
 
+def _expired_if_over(request: Request, job: Job) -> Job:
+    """The same for one of many: only those are asked about that are over by our own clock."""
+    return _expired_if_due(request, job) if job.start_by is not None and job.start_by <= timezone.now() else job
+
+
 def _accepted(job: Job, **headers: str) -> Response:
     shown = serializers.job(job)
     return Response(shown, status=202, headers={"Location": shown["links"]["self"], **_when_to_ask(job), **headers})
@@ -93,6 +105,21 @@ def _shown(job: Job) -> Response:
 
 def _when_to_ask(job: Job) -> dict[str, str]:
     return {} if State(job.state).terminal else {"Retry-After": POLL_AFTER_SECONDS}
+
+
+class Result(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request, job_id: UUID) -> Response:
+        job = _as_it_is(request, job_id)
+        if not State(job.state).terminal:
+            sentence = f"The job is {job.state}; its result comes when it has succeeded."
+            raise Problem(409, "not_finished", sentence, retry_after=int(POLL_AFTER_SECONDS))
+        if job.state != State.SUCCEEDED:
+            raise Problem(409, "no_result", f"The job is {job.state}; only one that succeeded has a result.")
+        if job.result_expired:
+            raise Problem(410, "result_gone", "The result was kept for its time, and is gone; the job is still shown.")
+        return Response(job.result)
 
 
 class Classes(View):

@@ -118,7 +118,7 @@ class Migration(migrations.Migration):
                 ('run_seconds', models.FloatField(blank=True, help_text='Inside attempts, all of them.', null=True)),
                 ('cpu_seconds', models.FloatField(blank=True, null=True)),
                 ('peak_rss_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('client', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='jobs.apiclient')),
+                ('client', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='jobs.apiclient')),
                 ('node', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='jobs.workernode')),
             ],
             options={
@@ -200,6 +200,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='job',
             index=models.Index(fields=['-accepted_at'], name='job_newest'),
+        ),
+        migrations.AddIndex(
+            model_name='job',
+            index=models.Index(fields=['client', '-sequence'], name='job_list'),
         ),
         migrations.AddConstraint(
             model_name='job',

@@ -12,9 +12,11 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import TestCase
 
-from jobs import classes, leases, lifecycle, queries, sweeps
+from jobs import classes, idempotency, leases, lifecycle, listing, queries, sweeps
 from jobs.capacity import DRAIN_NEEDS, DRAIN_WINDOW_SECONDS, Room
+from jobs.idempotency import Idempotency
 from jobs.lifecycle import Outcome
+from jobs.listing import Filters, Page
 from jobs.models import Job, WorkerNode
 from jobs.queries import ClassView
 from jobs.states import TERMINAL, State
@@ -211,11 +213,18 @@ class TestPlans(TestCase):
             "reap": lifecycle.reap,
             "oldest waiting": lambda: queries.oldest_waiting_seconds("light"),
             "prune": sweeps.prune,
+            "first page": lambda: self._page(Filters(), None),
+            "page far back": lambda: self._page(Filters(), 60_000),
+            "page of a rare type": lambda: self._page(Filters(type="no.such"), None),
+            "look-up of a key": lambda: idempotency.job_under(job_rows.a_client().pk, Idempotency("k", "f")),
         }
         for what, step in steps.items():
             with _no_scan_of_all_jobs(what):
                 for _ in range(8):  # from the sixth run on, a function's plan is the general one
                     step()
+
+    def _page(self, filters: Filters, before: int | None) -> Page:
+        return listing.page(job_rows.a_client().pk, filters, before, 50)
 
     def test_the_drain_reads_the_last_minute_only(self) -> None:
         with _no_scan_of_all_jobs("drain"):

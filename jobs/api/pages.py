@@ -1,0 +1,100 @@
+"""Reading what GET /jobs was asked for: filters, the size of a page, and the cursor that an earlier page gave."""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from jobs.api.errors import Problem
+from jobs.api.serializers import Instant
+from jobs.listing import Filters, Page
+from jobs.states import State
+from jobs.storable import holds_nul
+
+LARGEST_PAGE, USUAL_PAGE = 100, 50
+_REPEATABLE = {"state", "label"}
+_CURSOR = re.compile(r"before:([0-9]{1,18})")
+
+
+class ListQuery(BaseModel):
+    """The query of GET /jobs. `state` and `label` may be given more than once; a label is `name:value`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Annotated[list[State], Field(max_length=6)] = []
+    type: Annotated[str, Field(max_length=100)] = ""
+    cost_class: Annotated[str, Field(max_length=63)] = ""
+    label: Annotated[list[str], Field(max_length=16)] = []
+    accepted_after: Instant | None = None
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = USUAL_PAGE
+
+    @field_validator("type", "cost_class", "label")
+    @classmethod
+    def _can_be_looked_for(cls, value: str | list[str]) -> str | list[str]:
+        if holds_nul(value):
+            raise ValueError("Nothing that is stored holds the character U+0000.")
+        return value
+
+    @field_validator("label")
+    @classmethod
+    def _has_a_name(cls, labels: list[str]) -> list[str]:
+        for label in labels:
+            if not label.partition(":")[0] or ":" not in label:
+                raise ValueError("A label is asked for as name:value.")
+        return labels
+
+
+@dataclass(frozen=True)
+class Asked:
+    filters: Filters
+    before: int | None
+    size: int
+
+
+def asked(query: QueryDict) -> Asked:
+    """Raises Problem (422) for what cannot be asked."""
+    try:
+        read = ListQuery.model_validate(_values(query))
+    except ValidationError as error:
+        raise Problem.invalid("invalid_request", "The query is not one that this list knows.", error) from None
+    labels = dict(label.split(":", 1) for label in read.label)
+    filters = Filters(tuple(read.state), read.type, read.cost_class, labels, read.accepted_after)
+    return Asked(filters, None if read.cursor is None else _before(read.cursor), read.page_size)
+
+
+def _values(query: QueryDict) -> dict[str, Any]:
+    """A repeated name that may not be repeated stays a list, and is refused for it."""
+    given = {name: [str(value) for value in values] for name, values in query.lists()}
+    return {
+        name: values if name in _REPEATABLE or len(values) > 1 else values[0]
+        for name, values in given.items()
+        if values
+    }
+
+
+def _before(cursor: str) -> int:
+    """A cursor may be made up: it only says where to go on, among the caller's own jobs."""
+    try:
+        plain = base64.urlsafe_b64decode(cursor.encode()).decode()
+    except (binascii.Error, ValueError):
+        plain = ""
+    match = _CURSOR.fullmatch(plain)
+    if match is None:
+        message = "must be the next_cursor of an earlier page"
+        raise Problem(422, "invalid_request", f"The cursor {message}.", errors=[{"loc": ["cursor"], "msg": message}])
+    return int(match[1])
+
+
+def shown(found: Page, jobs: list[dict[str, Any]], query: QueryDict, path: str) -> dict[str, Any]:
+    """The body of an answer: the jobs, and where the next page is if there may be more."""
+    if found.before is None:
+        return {"jobs": jobs, "next_cursor": None, "links": {"next": None}}
+    cursor = base64.urlsafe_b64encode(f"before:{found.before}".encode()).decode()
+    pairs = [(name, value) for name, values in query.lists() if name != "cursor" for value in values]
+    return {"jobs": jobs, "next_cursor": cursor, "links": {"next": f"{path}?{urlencode([*pairs, ('cursor', cursor)])}"}}
