@@ -2,21 +2,56 @@
 
 import hashlib
 import secrets
+from collections.abc import Sequence
+from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Least, Now
 
 from jobs.models import ApiClient, ApiKey
 
 SUBMIT, READ, CANCEL, OPS_READ = "jobs:submit", "jobs:read", "jobs:cancel", "ops:read"
 ALL_SCOPES = [SUBMIT, READ, CANCEL, OPS_READ]
+USE_IS_WRITTEN_EVERY = timedelta(
+    minutes=1
+)  # per key: when it was last used is for people to see, not to count with (P7)
 
 
-def new_key(client: ApiClient, scopes: list[str]) -> str:
-    """Make a key and return it: the only time it can be seen."""
-    key = f"wb_{secrets.token_urlsafe(32)}"  # 256 random bits, so one fast hash is enough
-    ApiKey.objects.create(client=client, digest=digest(key), hint=key[:8], scopes=scopes)
+class UnknownScope(ValueError):
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"There is no scope {scope!r}; there are: {', '.join(ALL_SCOPES)}.")
+
+
+def new_key(client: ApiClient, scopes: Sequence[str], lasts: timedelta | None = None) -> str:
+    """Make a key and return it: the only time it can be seen. Raises UnknownScope."""
+    for scope in scopes:
+        if scope not in ALL_SCOPES:
+            raise UnknownScope(scope)
+    row = ApiKey(client=client, scopes=list(scopes), expires_at=None if lasts is None else Now() + lasts)
+    key = cut(row)
+    row.save()
     return key
+
+
+def cut(row: ApiKey) -> str:
+    """A new key; its hash and its first characters go into the row, which is not saved."""
+    key = f"wb_{secrets.token_urlsafe(32)}"  # 256 random bits, so one fast hash is enough
+    row.digest, row.hint = digest(key), key[:8]
+    return key
+
+
+def rotate(old: ApiKey, lasts: timedelta | None, overlap: timedelta) -> str:
+    """A new key with the client and the scopes of the old one, which goes on working for the overlap, if it did."""
+    with transaction.atomic():
+        key = new_key(old.client, old.scopes, lasts)
+        ApiKey.objects.filter(pk=old.pk).update(expires_at=Least("expires_at", Now() + overlap))
+    return key
+
+
+def revoke(key: ApiKey) -> bool:
+    """Whether it was not revoked before. It stops working with the next request."""
+    return ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=Now()) == 1
 
 
 def digest(key: str) -> str:
@@ -24,6 +59,11 @@ def digest(key: str) -> str:
 
 
 def live_key(key: str) -> ApiKey | None:
-    """The key's row if it may be used now."""
+    """The key's row if it may be used now; that it was is written down once a minute."""
     live = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
-    return ApiKey.objects.select_related("client").filter(live, digest=digest(key)).first()
+    rested = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_IS_WRITTEN_EVERY)
+    mine = ApiKey.objects.filter(digest=digest(key))
+    found = mine.select_related("client").filter(live).annotate(rested=rested).first()
+    if found is not None and found.rested:
+        mine.filter(rested).update(last_used_at=Now())
+    return found

@@ -30,6 +30,7 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="To the minute.")
 
     def __str__(self) -> str:
         return f"{self.hint}… of {self.client}"

@@ -1,9 +1,19 @@
-"""Clients and their keys. A key's secret cannot be shown: only its hash is kept."""
+"""Clients and their keys. A key is shown once, when it is made: only its hash is kept."""
 
-from django.contrib import admin
+from typing import Any
 
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminSplitDateTime
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from jobs import keys
 from jobs.admin.readonly import ReadOnlyAdmin
 from jobs.models import ApiClient, ApiKey
+
+_NEW_KEY = "weighbridge.new_key"  # in request.META, from the saving to the answer
 
 
 @admin.register(ApiClient)
@@ -12,10 +22,57 @@ class ApiClientAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
     ordering = ("name",)
 
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("jobs.add_apiclient")
+
+
+class NewKey(forms.ModelForm):  # type: ignore[type-arg]
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope) for scope in keys.ALL_SCOPES], widget=forms.CheckboxSelectMultiple
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("client", "scopes", "expires_at")
+        widgets = {"expires_at": AdminSplitDateTime}
+        field_classes = {"expires_at": forms.SplitDateTimeField}
+
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(ReadOnlyAdmin):
-    list_display = ("hint", "client", "scopes", "created_at", "expires_at", "revoked_at")
+    list_display = ("hint", "client", "scopes", "created_at", "last_used_at", "expires_at", "revoked_at")
     list_filter = ("client",)
+    list_select_related = ("client",)
     exclude = ("digest",)
     ordering = ("-created_at",)
+    actions = ("revoke",)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("jobs.add_apikey")
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("jobs.change_apikey")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        return NewKey if obj is None else super().get_form(request, obj, change, **kwargs)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return NewKey.Meta.fields if obj is None else super().get_fields(request, obj)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        """Into the page of the answer, and nowhere else: not into a message, which is kept in a cookie or a session."""
+        request.META[_NEW_KEY] = keys.cut(obj)
+        obj.save()
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: Any = None) -> HttpResponse:
+        shown = {**self.admin_site.each_context(request), "key": request.META[_NEW_KEY], "made": obj}
+        return TemplateResponse(
+            request, "admin/jobs/apikey/made.html", shown
+        )  # which no page of the admin lets be kept
+
+    @admin.action(description="Revoke the selected keys, at once", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiKey]) -> None:
+        revoked = [key for key in chosen if keys.revoke(key)]
+        for key in revoked:
+            self.log_change(request, key, "Revoked.")
+        messages.success(request, f"Revoked: {len(revoked)}; revoked before: {chosen.count() - len(revoked)}.")

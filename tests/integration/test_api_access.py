@@ -127,17 +127,17 @@ def test_an_overdue_job_of_another_client_is_not_touched(api: InProcessApi) -> N
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("GET", "/jobs", {"POST"}),  # there is no list yet
-        ("PUT", "/jobs", {"POST"}),
-        ("DELETE", "/jobs", {"POST"}),
-        ("PATCH", "/jobs", {"POST"}),
+        ("PUT", "/jobs", {"GET", "POST"}),
+        ("DELETE", "/jobs", {"GET", "POST"}),
+        ("PATCH", "/jobs", {"GET", "POST"}),
+        ("POST", f"/jobs/{NOBODYS_JOB}/result", {"GET"}),
         ("POST", f"/jobs/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("PATCH", f"/jobs/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("POST", "/classes", {"GET"}),
         ("PATCH", "/classes/light", {"GET"}),  # no live overrides yet
         ("POST", "/types", {"GET"}),
-        ("OPTIONS", "/jobs", {"POST"}),
-        ("BREW", "/jobs", {"POST"}),
+        ("OPTIONS", "/jobs", {"GET", "POST"}),
+        ("BREW", "/jobs", {"GET", "POST"}),
     ],
 )
 def test_another_method_is_405_and_told_which_there_are(
@@ -155,7 +155,6 @@ def test_allow_names_no_method_that_is_refused(api: InProcessApi) -> None:
 
 ABSENT = [
     "/api/v1/jobs/",
-    f"/api/v1/jobs/{NOBODYS_JOB}/result",
     f"/api/v1/jobs/{NOBODYS_JOB}/events",
     "/api/v1/jobs/changes",
     "/api/v1/jobs/7",

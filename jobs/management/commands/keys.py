@@ -1,0 +1,93 @@
+"""Making, listing, rotating and revoking the keys of API clients."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from jobs import keys
+from jobs.models import ApiClient, ApiKey
+
+
+class Command(BaseCommand):
+    help = "API keys: make, list, rotate, revoke. A new key is printed once, on standard output; only its hash is kept."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        what = parser.add_subparsers(dest="what", required=True)
+        make = what.add_parser("make", help="Make a key for a client; a client that is not there is made too.")
+        make.add_argument("client", help="The client's name; jobs belong to it, never to one of its keys.")
+        make.add_argument(
+            "--scope", action="append", choices=keys.ALL_SCOPES, help="May be given more than once; all if never."
+        )
+        _lasting(make)
+        listing = what.add_parser("list", help="List keys: id, first characters, client, scopes, last use, end.")
+        listing.add_argument("client", nargs="?", help="Only this client's.")
+        rotate = what.add_parser("rotate", help="Make a key like another one, which works on for the overlap.")
+        rotate.add_argument("id", type=int, help="The id that `keys list` shows.")
+        rotate.add_argument("--overlap-hours", type=positive_number, default=24.0, help="Default: 24.")
+        _lasting(rotate)
+        revoke = what.add_parser("revoke", help="Stop a key from working, at once.")
+        revoke.add_argument("id", type=int, help="The id that `keys list` shows.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        getattr(self, f"_{options['what']}")(**options)
+
+    def _make(self, client: str, scope: list[str] | None, days: float | None, **others: Any) -> None:
+        if not 1 <= len(client.strip()) <= 100:
+            raise CommandError(f"The client's name is {client!r}; it must have 1 to 100 characters.")
+        owner, _ = ApiClient.objects.get_or_create(name=client.strip())
+        self._show(keys.new_key(owner, scope or keys.ALL_SCOPES, _days(days)))
+
+    def _list(self, client: str | None, **others: Any) -> None:
+        rows = ApiKey.objects.select_related("client").order_by("client__name", "pk")
+        for key in rows if client is None else rows.filter(client__name=client):
+            self.stdout.write(
+                f"{key.pk}\t{key.hint}…\t{key.client}\t{','.join(key.scopes)}\tlast used {_shown(key.last_used_at)}"
+                f"\t{_end_of(key)}"
+            )
+
+    def _rotate(self, id: int, overlap_hours: float, days: float | None, **others: Any) -> None:
+        old = _key(id)
+        if old.revoked_at is not None:
+            raise CommandError(f"Key {id} was revoked; `keys make` makes a new one.")
+        self._show(keys.rotate(old, _days(days), timedelta(hours=overlap_hours)))
+
+    def _revoke(self, id: int, **others: Any) -> None:
+        if not keys.revoke(_key(id)):
+            raise CommandError(f"Key {id} was revoked before.")
+
+    def _show(self, key: str) -> None:
+        self.stderr.write("This is the only time that the key is shown.")
+        self.stdout.write(key)
+
+
+def _lasting(parser: Any) -> None:
+    parser.add_argument("--days", type=positive_number, help="How long the key lasts; without it, until it is revoked.")
+
+
+def positive_number(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 36_600:
+        raise ValueError
+    return number
+
+
+def _days(days: float | None) -> timedelta | None:
+    return None if days is None else timedelta(days=days)
+
+
+def _key(id: int) -> ApiKey:
+    key = ApiKey.objects.select_related("client").filter(pk=id).first()
+    if key is None:
+        raise CommandError(f"There is no key {id}; `keys list` shows those that there are.")
+    return key
+
+
+def _end_of(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {_shown(key.revoked_at)}"
+    return f"until {_shown(key.expires_at)}" if key.expires_at else "until it is revoked"
+
+
+def _shown(instant: datetime | None) -> str:
+    return "never" if instant is None else f"{instant:%Y-%m-%d %H:%M}Z"
