@@ -37,6 +37,7 @@ TITLES = {
     "no_result": "This job has no result.",
     "not_finished": "The job has not ended yet.",
     "not_found": "There is nothing here.",
+    "precondition_failed": "A condition of the request does not hold.",
     "queue_full": "The class is full.",
     "result_gone": "The result is no longer kept.",
     "too_large": "The request is too large.",

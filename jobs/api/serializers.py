@@ -1,6 +1,8 @@
 """Between JSON and our values: what a submit may say, and how jobs, classes and types are shown."""
 
+import hashlib
 import inspect
+import json
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -136,6 +138,18 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 def job(row: Job) -> dict[str, Any]:
     return {**summary(row), "result": row.result}
+
+
+def etag(shown: dict[str, Any]) -> str:
+    """Of a job as it is shown: another when anything in it is."""
+    return f'"{hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode()).hexdigest()[:32]}"'
+
+
+def server_timing(row: Job) -> dict[str, str]:
+    """How long it waited and ran, in milliseconds, as far as that is known."""
+    known = {"queue": _timings(row)["wait_seconds"], "run": row.run_seconds}
+    parts = [f"{name};dur={seconds * 1e3:.1f}" for name, seconds in known.items() if seconds is not None]
+    return {"Server-Timing": ", ".join(parts)} if parts else {}
 
 
 def summary(row: Job) -> dict[str, Any]:

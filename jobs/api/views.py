@@ -3,7 +3,9 @@
 from typing import cast
 from uuid import UUID
 
+from django.http import HttpResponse, HttpResponseBase
 from django.utils import timezone
+from django.utils.cache import get_conditional_response
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -57,8 +59,17 @@ class Jobs(View):
 class OneJob(View):
     scopes = {"GET": READ, "DELETE": CANCEL}
 
-    def get(self, request: Request, job_id: UUID) -> Response:
-        return _shown(_as_it_is(request, job_id))
+    def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
+        job = _as_it_is(request, job_id)
+        shown = serializers.job(job)
+        tag = serializers.etag(shown)
+        headers = {"ETag": tag, **serializers.server_timing(job), **_when_to_ask(job)}
+        known = get_conditional_response(request, etag=tag)
+        if known is None:
+            return Response(shown, headers=headers)
+        if known.status_code != 304:
+            raise Problem(412, "precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
+        return HttpResponse(status=304, headers=headers)
 
     def delete(self, request: Request, job_id: UUID) -> Response:
         job = _as_it_is(request, job_id)
@@ -97,10 +108,6 @@ def _accepted(job: Job, **headers: str) -> Response:
 
 def _replayed(request: Request, job: Job) -> Response:
     return _accepted(_expired_if_due(request, job), **{"Idempotency-Replayed": "true"})
-
-
-def _shown(job: Job) -> Response:
-    return Response(serializers.job(job), headers=_when_to_ask(job))
 
 
 def _when_to_ask(job: Job) -> dict[str, str]:

@@ -12,6 +12,7 @@ from jobs import leases, lifecycle
 from jobs.lifecycle import Claim, Outcome
 from jobs.models import Job
 from jobs.states import State
+from tests import job_rows
 from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
 
 pytestmark = pytest.mark.django_db
@@ -241,3 +242,39 @@ def test_a_cancel_frees_the_place_at_once(api: InProcessApi) -> None:
     api.cancel(ids[3])
     assert api.json(full).status_code == 202
     assert api.json(full).status_code == 503
+
+
+# ── Asking again ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_that_is_as_it_was_is_304_and_one_that_moved_is_not(api: InProcessApi) -> None:
+    node, job_id = a_probe_node(), api.submit()
+    first = api.get(f"/jobs/{job_id}")
+    again = api.get(f"/jobs/{job_id}", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    assert again.headers["Retry-After"] == first.headers["Retry-After"]
+    assert again.headers["X-Request-Id"]
+    problem(api.get(f"/jobs/{job_id}", headers={"If-Match": '"another"'}), 412, "precondition_failed")
+    tags = {first.headers["ETag"]}
+    claimed = claim_probe(node)
+    for move in (
+        lambda: None,
+        lambda: leases.report_progress(connection, claimed.job_id, 1, 0.5, "half"),
+        lambda: lifecycle.cancel(claimed.job_id),
+        lambda: job_rows.succeed(claimed),
+    ):
+        move()
+        moved = api.get(f"/jobs/{job_id}", headers={"If-None-Match": ", ".join(tags)})
+        assert moved.status_code == 200
+        tags.add(moved.headers["ETag"])
+    assert len(tags) == 5
+    assert "Retry-After" not in moved.headers
+
+
+def test_the_times_of_a_job_are_told_as_far_as_they_are_known(api: InProcessApi) -> None:
+    node, job_id = a_probe_node(), api.submit()
+    assert "Server-Timing" not in api.get(f"/jobs/{job_id}").headers
+    claimed = claim_probe(node)
+    assert re.fullmatch(r"queue;dur=\d+\.\d", api.get(f"/jobs/{job_id}").headers["Server-Timing"])
+    job_rows.succeed(claimed)
+    assert re.fullmatch(r"queue;dur=\d+\.\d, run;dur=100\.0", api.get(f"/jobs/{job_id}").headers["Server-Timing"])
