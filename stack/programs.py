@@ -77,18 +77,17 @@ def _app(
 
 def _web_command(plan: Plan, places: Places) -> list[str]:
     options = {
-        "--interface": "wsgi",
+        "--interface": "asgi",
         "--host": "127.0.0.1",
         "--port": places.web_port,
         "--workers": plan.web_processes,
-        "--blocking-threads": 4,
         "--workers-kill-timeout": WEB_STOP_SECONDS,
         "--static-path-route": "/static",
         "--static-path-mount": places.data_dir / "static",
     }
     flat = [str(part) for pair in options.items() for part in pair]
     # Without it one lost web process would take the others down with it.
-    return [*_python("granian"), *flat, "--respawn-failed-workers", "project.wsgi:application"]
+    return [*_python("granian"), *flat, "--respawn-failed-workers", "project.asgi:application"]
 
 
 def _worker_command(name: str) -> list[str]:

@@ -41,6 +41,7 @@ TITLES = {
     "queue_full": "The class is full.",
     "result_gone": "The result is no longer kept.",
     "too_large": "The request is too large.",
+    "too_slow": "The request came too slowly.",
     "type_unavailable": "No worker runs this job type now.",
     "unauthorized": "A valid key is needed.",
     "unavailable": "Jobs cannot be accepted now.",

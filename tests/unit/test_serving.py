@@ -1,0 +1,280 @@
+"""Requests on their way to Django: whole before they take a thread, bounded, and answered also when they cannot be taken."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from project import serving
+from project.serving import Answer, Limits, ThreadBridge
+
+Message = dict[str, Any]
+ECHO_HEADERS = [("Content-Type", "text/plain")]
+
+
+def scope(method: str = "POST", path: str = "/a", headers: dict[str, str] | None = None, query: str = "") -> Message:
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": raw,
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 8000),
+        "client": ("10.0.0.9", 4711),
+    }
+
+
+def part(body: bytes, more: bool = False) -> Message:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+GONE = {"type": "http.disconnect"}
+
+
+class Wire:
+    """What the server receives, in order, and what it was told to send. After the last message a caller is silent."""
+
+    def __init__(self, *messages: Message) -> None:
+        self._messages = list(messages)
+        self.sent: list[Message] = []
+        self.read = 0
+
+    async def receive(self) -> Message:
+        if not self._messages:
+            await asyncio.Event().wait()
+        self.read += 1
+        return self._messages.pop(0)
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message["body"] for message in self.sent[1:])
+
+
+def echo(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", ECHO_HEADERS)
+    return [environ["wsgi.input"].read()]
+
+
+def refusal(status: int) -> Answer:
+    return Answer(status, [(b"retry-after", b"1")], b"no")
+
+
+def bridge(application: Any = echo, **limits: Any) -> ThreadBridge:
+    return ThreadBridge(application, refusal, Limits(**limits))
+
+
+def ask(asked: ThreadBridge, given: Message, *messages: Message) -> Wire:
+    wire = Wire(*messages)
+    asyncio.run(asyncio.wait_for(asked(given, wire.receive, wire.send), 20))
+    return wire
+
+
+def environ_for(given: Message, *messages: Message) -> dict[str, Any]:
+    seen: list[dict[str, Any]] = []
+
+    def keep(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        seen.append(environ)
+        return echo(environ, start_response)
+
+    ask(bridge(keep), given, *messages)
+    return seen[0]
+
+
+def test_a_body_in_pieces_arrives_whole_and_with_its_length() -> None:
+    wire = ask(bridge(), scope(), part(b"a" * 10, more=True), part(b"", more=True), part(b"b"))
+    assert (wire.status, wire.body) == (200, b"a" * 10 + b"b")
+    assert wire.headers == {"content-type": "text/plain", "content-length": "11"}
+
+
+def test_a_request_is_as_wsgi_has_it() -> None:
+    given = scope(
+        "PUT", "/jöbs/ä", {"X-Some": "ä", "Content-Type": "application/json", "Accept": "a"}, query="q=%C3%A4"
+    )
+    environ = environ_for(given, part(b"{}"))
+    assert (environ["REQUEST_METHOD"], environ["QUERY_STRING"]) == ("PUT", "q=%C3%A4")
+    assert environ["PATH_INFO"].encode("latin-1").decode() == "/jöbs/ä"
+    assert (environ["CONTENT_TYPE"], environ["CONTENT_LENGTH"]) == ("application/json", "2")
+    assert (environ["HTTP_X_SOME"], environ["HTTP_ACCEPT"]) == ("ä", "a")
+    assert (environ["REMOTE_ADDR"], environ["SERVER_NAME"], environ["SERVER_PORT"]) == ("10.0.0.9", "127.0.0.1", "8000")
+
+
+def test_a_header_that_comes_twice_is_one_list() -> None:
+    given = scope()
+    given["headers"] = [(b"accept", b"a"), (b"accept", b"b")]
+    assert environ_for(given, part(b""))["HTTP_ACCEPT"] == "a,b"
+
+
+def test_a_header_with_an_underscore_is_not_taken_for_another() -> None:
+    environ = environ_for(scope(headers={"X_Request_Id": "forged"}), part(b""))
+    assert "HTTP_X_REQUEST_ID" not in environ
+
+
+def test_chunks_become_a_length() -> None:
+    environ = environ_for(scope(headers={"Transfer-Encoding": "chunked"}), part(b"abc", more=True), part(b""))
+    assert environ["CONTENT_LENGTH"] == "3"
+    assert "HTTP_TRANSFER_ENCODING" not in environ
+
+
+@pytest.mark.parametrize(("declared", "length"), [("400", "400"), (None, "60")])
+def test_of_a_body_that_is_too_large_only_the_length_is_passed_on(declared: str | None, length: str) -> None:
+    """What it has sent is read, so that it can read the answer; 60 bytes came."""
+    seen: list[tuple[str, bytes]] = []
+
+    def keep(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        seen.append((environ["CONTENT_LENGTH"], environ["wsgi.input"].read()))
+        return echo(environ, start_response)
+
+    headers = {} if declared is None else {"Content-Length": declared}
+    ask(bridge(keep, body_bytes=25), scope(headers=headers), *[part(b"x" * 20, more=True)] * 2, part(b"x" * 20))
+    assert seen == [(length, b"")]
+
+
+def test_a_body_as_large_as_it_may_be_is_taken() -> None:
+    assert ask(bridge(body_bytes=25), scope(), part(b"x" * 25)).body == b"x" * 25
+
+
+def test_who_sends_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "DRAINED_BYTES", 100)
+    wire = Wire(*[part(b"x" * 30, more=True)] * 50)
+    asyncio.run(bridge(body_bytes=25)(scope(), wire.receive, wire.send))
+    assert wire.status == 200
+    assert wire.read < 10
+
+
+def test_a_body_that_does_not_come_in_time_is_told_so_and_takes_no_thread() -> None:
+    wire = ask(bridge(_never, body_seconds=0.05), scope(), part(b"a", more=True))
+    assert (wire.status, wire.body) == (408, b"no")
+
+
+def test_of_a_caller_that_went_nothing_is_passed_on() -> None:
+    assert ask(bridge(_never), scope(), part(b"a", more=True), GONE).sent == []
+
+
+def _never(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    raise AssertionError("it was passed on")
+
+
+def test_an_answer_in_pieces_is_sent_piece_by_piece_and_closed() -> None:
+    closed = threading.Event()
+
+    class Pieces:
+        def __iter__(self) -> Iterator[bytes]:
+            return iter([b"a", b"b", b"c"])
+
+        def close(self) -> None:
+            closed.set()
+
+    def stream(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", ECHO_HEADERS)
+        return Pieces()
+
+    wire = ask(bridge(stream), scope("GET"), part(b""))
+    assert [message.get("body") for message in wire.sent] == [None, b"a", b"b", b"c", b""]
+    assert "content-length" not in wire.headers
+    assert closed.is_set()
+
+
+def test_an_answer_to_head_has_a_length_and_no_body() -> None:
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", ECHO_HEADERS)
+        return [b"four"]
+
+    wire = ask(bridge(answer), scope("HEAD"), part(b""))
+    assert (wire.headers["content-length"], wire.body) == ("4", b"")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_healthz_needs_no_thread_and_no_body(method: str) -> None:
+    """While every thread is held, and before the request is whole."""
+    with _held(threads=1, waiting=0) as (asked, hold):
+
+        async def both() -> Wire:
+            held = asyncio.ensure_future(hold())
+            wire = Wire()
+            await asked(scope(method, "/healthz"), wire.receive, wire.send)
+            await held
+            return wire
+
+        wire = asyncio.run(asyncio.wait_for(both(), 20))
+    assert wire.status == 200
+    assert wire.headers["x-request-id"]
+    assert wire.body == (b'{"status": "ok"}' if method == "GET" else b"")
+
+
+def test_more_than_may_wait_are_refused_at_once() -> None:
+    """One thread, one waiting: the third is told to come back, and the first two are answered."""
+    with _held(threads=1, waiting=1) as (asked, hold):
+
+        async def three() -> tuple[Wire, Wire]:
+            first = asyncio.ensure_future(hold())
+            while asked._taken < 1:
+                await asyncio.sleep(0.005)
+            waiting, third = Wire(part(b"w")), Wire(part(b"t"))
+            second = asyncio.ensure_future(asked(scope(), waiting.receive, waiting.send))
+            while asked._taken < 2:
+                await asyncio.sleep(0.005)
+            await asked(scope(), third.receive, third.send)
+            await asyncio.gather(first, second)
+            return waiting, third
+
+        waiting, third = asyncio.run(asyncio.wait_for(three(), 20))
+    assert (third.status, third.headers["retry-after"]) == (503, "1")
+    assert (waiting.status, waiting.body) == (200, b"w")
+
+
+class _held:
+    """A bridge, and a coroutine that holds one of its threads until the next turns of the loop are over."""
+
+    def __init__(self, **limits: int) -> None:
+        self._begun, self._go = threading.Event(), threading.Event()
+        self._bridge = bridge(self._answer, **limits)
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/held":
+            self._begun.set()
+            self._go.wait(10)
+        return echo(environ, start_response)
+
+    async def _hold(self) -> None:
+        wire = Wire(part(b""))
+        held = asyncio.ensure_future(self._bridge(scope(path="/held"), wire.receive, wire.send))
+        while not self._begun.is_set():
+            await asyncio.sleep(0.005)
+        asyncio.get_running_loop().call_later(0.2, self._go.set)
+        await held
+
+    def __enter__(self) -> tuple[ThreadBridge, Callable[[], Awaitable[None]]]:
+        return self._bridge, self._hold
+
+    def __exit__(self, *error: object) -> None:
+        self._go.set()
+
+
+def test_at_shutdown_what_is_being_answered_is_answered() -> None:
+    asked = bridge()
+    wire = Wire({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
+    asyncio.run(asked({"type": "lifespan"}, wire.receive, wire.send))
+    assert [message["type"] for message in wire.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    with pytest.raises(RuntimeError):
+        ask(asked, scope(), part(b""))
+
+
+def test_a_websocket_is_closed() -> None:
+    wire = ask(bridge(_never), {"type": "websocket"})
+    assert wire.sent == [{"type": "websocket.close"}]
