@@ -22,7 +22,7 @@ def test_every_job_ends_as_it_should_on_children_that_live_for_one_job(
         WEIGHBRIDGE_HEAVY_MAX_WAIT_SECONDS="600",
     )
     odd = list(ODD)
-    with Api(stack.url, stack.key) as api:
+    with Api(stack.url, stack.key, diary.history) as api:
         expected: dict[str, str] = {}
         for number in range(FULL if full else SHORT):
             if number % 5 == 4:
@@ -32,6 +32,6 @@ def test_every_job_ends_as_it_should_on_children_that_live_for_one_job(
                 params = diary.params(f"n{number}", cost_class="heavy")
                 expected[api.submit("tests.note", params)] = "succeeded"
         assert {job_id: api.ended(job_id, 240)["state"] for job_id in expected} == expected
-    pids = [entry.pid for entry in diary.entries() if entry.what == "begin"]
+    pids = [body.pid for body in diary.begins()]
     assert len(pids) == len(set(pids)), "each body had a child of its own"
     assert len(diary.began()) == len(set(diary.began()))
