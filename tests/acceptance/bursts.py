@@ -7,21 +7,21 @@ from threading import Barrier
 import httpx
 
 from stack.local import Stack
+from tests.acceptance.diary import Diary
+from tests.api_client import Api
 
 
-def submit_at_once(stack: Stack, every_params: Sequence[dict[str, object]]) -> list[httpx.Response]:
+def submit_at_once(stack: Stack, diary: Diary, every_params: Sequence[dict[str, object]]) -> list[httpx.Response]:
     """One `tests.note` job each, over a connection each, all sent when the last of them is ready."""
     together = Barrier(len(every_params))
-    limits = httpx.Limits(max_connections=len(every_params), max_keepalive_connections=0)
-    headers = {"Authorization": f"Bearer {stack.key}"}
     with (
-        httpx.Client(base_url=stack.url, headers=headers, limits=limits, timeout=30, trust_env=False) as client,
+        Api(stack.url, stack.key, diary.history, timeout_seconds=30) as api,
         ThreadPoolExecutor(len(every_params)) as threads,
     ):
 
         def submit(params: dict[str, object]) -> httpx.Response:
             together.wait()
-            return client.post("/api/v1/jobs", json={"type": "tests.note", "params": params})
+            return api.post("tests.note", params)
 
         return list(threads.map(submit, every_params))
 

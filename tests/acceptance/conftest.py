@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from stack.ports import free_port
 from tests.acceptance import figures, processes
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
+from tests.history.recorder import History
+from tests.history.watch import judged
 
 # The short counts: everything that waits for time waits a fraction of the defaults.
 SHORT = {
@@ -24,7 +26,7 @@ SHORT = {
     "WEIGHBRIDGE_BEAT_SECONDS": "1",
     "WEIGHBRIDGE_STOP_GRACE_SECONDS": "5",
     "WEIGHBRIDGE_HEAVY_PROCESSES": "2",
-    "WEIGHBRIDGE_JOB_MODULES": "tests.acceptance.job_types",
+    "WEIGHBRIDGE_JOB_MODULES": "tests.history.job_types",
 }
 QUIET = ("flower",)  # few tests need it
 UNSWEPT = (*QUIET, "beat", "worker-control")  # for tests that need no sweep
@@ -74,14 +76,41 @@ def metrics_at_start(shared: tuple[Stack, str]) -> str:
 
 
 @pytest.fixture
-def api(stack: Stack) -> Iterator[Api]:
-    with Api(stack.url, stack.key) as caller:
+def history(tmp_path: Path) -> History:
+    """What the test's clients, bodies and nemeses did."""
+    return History(tmp_path / f"{tmp_path.name}.jsonl")
+
+
+@pytest.fixture
+def api(stack: Stack, history: History) -> Iterator[Api]:
+    with Api(stack.url, stack.key, history) as caller:
         yield caller
 
 
 @pytest.fixture
-def diary(tmp_path: Path) -> Iterator[Diary]:
+def diary(history: History) -> Iterator[Diary]:
     """Its gate is opened in the end, so that a test that failed leaves no body waiting."""
-    diary = Diary(tmp_path / "diary")
+    diary = Diary(history)
     yield diary
     diary.open_gate()
+
+
+# --- Every test is watched ----------------------------------------------------------------------------------------
+
+_recorded_on: dict[Path, list[History]] = {}  # by the data directory of the stack, in order
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Generator[None, object, object]:
+    """A test with a `stack` and a `history` that passes so far fails if the checker finds anything in its history."""
+    stack, history = item.funcargs.get("stack"), item.funcargs.get("history")
+    if not (isinstance(stack, Stack) and isinstance(history, History)):
+        return (yield)
+    earlier = _recorded_on.setdefault(stack.data_dir, [])
+    try:
+        outcome = yield
+        Diary(history).open_gate()
+        judged(history, stack, earlier).must_hold()
+    finally:
+        earlier.append(history)
+    return outcome

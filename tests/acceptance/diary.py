@@ -1,40 +1,31 @@
-"""What the bodies of `tests.note` jobs wrote down."""
+"""What the bodies of `tests.note` jobs did, by the names that a test gave them, and the gate that holds them."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.history.events import BodyBegan, BodyEnded
+from tests.history.recorder import History
 from tests.waiting import eventually
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One begin or end of one body; `at` in monotonic seconds of this machine."""
-
-    what: str
-    name: str
-    job_id: str
-    attempt: int
-    pid: int
-    at: float
-
-
-@dataclass(frozen=True)
 class Diary:
-    path: Path
+    """A view of a history. Two of one history differ in their gates only."""
+
+    history: History
+    gate_name: str = "gate"
 
     def params(
         self, name: str, seconds: float = 0.0, cost_class: str = "light", held: bool = False, fails: bool = False
     ) -> dict[str, object]:
-        """A name is one word. A `held` body goes on only once the gate is opened."""
+        """A `held` body goes on only once the gate is opened."""
         gate = str(self._gate) if held else ""
-        told = {"diary": str(self.path), "name": name, "seconds": seconds, "cost_class": cost_class}
-        return {**told, "gate": gate, "fails": fails}
+        return {"name": name, "seconds": seconds, "cost_class": cost_class, "gate": gate, "fails": fails}
 
     @property
     def _gate(self) -> Path:
-        return self.path.with_suffix(".gate")
+        return self.history.path.with_suffix(f".{self.gate_name}")
 
     def open_gate(self) -> None:
         """Let every held body go on, those that begin later too."""
@@ -43,22 +34,27 @@ class Diary:
     def close_gate(self) -> None:
         self._gate.unlink()
 
-    def entries(self) -> list[Entry]:
-        """In the order of their instants."""
-        if not self.path.exists():
-            return []
-        rows = [line.split() for line in self.path.read_text().splitlines()]
-        entries = [Entry(w, n, j, int(a), int(p), float(t)) for w, n, j, a, p, t in rows]
-        return sorted(entries, key=lambda entry: entry.at)
-
     def began(self) -> list[str]:
-        return [entry.name for entry in self.entries() if entry.what == "begin"]
+        """In the order of their instants, as everywhere here."""
+        return [event.name for event in self.begins()]
+
+    def begins(self) -> list[BodyBegan]:
+        """Of bodies that have a name."""
+        return [event for event in self._bodies() if isinstance(event, BodyBegan)]
 
     def ended(self) -> list[str]:
-        return [entry.name for entry in self.entries() if entry.what == "end"]
+        """Of bodies that returned."""
+        bodies = self._bodies()
+        names = {event.job_id: event.name for event in bodies if isinstance(event, BodyBegan)}
+        return [names[event.job_id] for event in bodies if isinstance(event, BodyEnded) and event.how == "returned"]
 
-    def first(self, what: str, name: str) -> Entry:
-        return next(entry for entry in self.entries() if (entry.what, entry.name) == (what, name))
+    def first(self, name: str) -> BodyBegan:
+        return next(event for event in self.begins() if event.name == name)
+
+    def _bodies(self) -> list[BodyBegan | BodyEnded]:
+        events = [e for e in self.history.events(BodyBegan, BodyEnded) if isinstance(e, BodyBegan | BodyEnded)]
+        named = {event.job_id for event in events if isinstance(event, BodyBegan) and event.name}
+        return [event for event in events if event.job_id in named]
 
     def wait_until_began(self, *names: str, within_seconds: float = 10.0) -> None:
         self._wait(self.began, names, within_seconds)
@@ -72,8 +68,8 @@ class Diary:
     def most_at_once(self) -> int:
         """The largest number of bodies that were between begin and end at one instant."""
         at_once = most = 0
-        for entry in self.entries():
-            at_once += 1 if entry.what == "begin" else -1
+        for event in self._bodies():
+            at_once += 1 if isinstance(event, BodyBegan) else -1
             most = max(most, at_once)
         return most
 
@@ -83,15 +79,10 @@ class Diary:
         Says something when every body was claimable from `since` on, and every one ended.
         """
         free, longest = [since] * processes, 0.0
-        for entry in self.entries():
-            if entry.what == "end":
-                free.append(max(entry.at, since))
+        for event in self._bodies():
+            if isinstance(event, BodyEnded):
+                free.append(max(event.at, since))
             else:
-                assert free, f"{entry.name} began although {processes} bodies were running"
-                longest = max(longest, entry.at - max(free.pop(0), since))
+                assert free, f"{event.name} began although {processes} bodies were running"
+                longest = max(longest, event.at - max(free.pop(0), since))
         return longest
-
-
-def now() -> float:
-    """The diary's clock."""
-    return time.monotonic()

@@ -3,21 +3,18 @@
 from stack.local import Stack
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
+from tests.history.nemesis import Away, afflicted
 
 
 def test_what_is_cancelled_or_expires_while_every_worker_is_down_never_runs(
     stack: Stack, api: Api, diary: Diary
 ) -> None:
-    stack.stop_program("worker-heavy")
-    try:
+    with afflicted(diary.history, stack, Away("worker-heavy")):
         cancelled = api.submit("tests.note", diary.params("cancelled", cost_class="heavy"))
         expired = api.submit("tests.note", diary.params("expired", cost_class="heavy"), max_wait_seconds=0.5)
         kept = api.submit("tests.note", diary.params("kept", cost_class="heavy"))
         assert api.cancel(cancelled).status_code == 200
         assert api.in_state(expired, "expired")["error"]["code"] == "max_wait"
-    finally:
-        stack.start_program("worker-heavy")
-        stack.wait_ready()
     # First in, first out: a body of the others would have begun before this one ended.
     assert api.ended(kept)["state"] == "succeeded"
     assert diary.began() == ["kept"]

@@ -5,13 +5,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
 from stack.local import Stack
-from tests.history import rows
-from tests.history.checker import check
 from tests.history.nemesis import (
     KillChild,
     KillKeeper,
@@ -25,12 +22,11 @@ from tests.history.nemesis import (
     busy_by,
 )
 from tests.history.recorder import History
-from tests.history.seen import Bounds
 from tests.history.server_nemesis import POSTGRES, REDIS, FlushRedis, Restart, ServerNemesis, Stop, no_worker_restarts
 from tests.history.storm import SUBMITTERS, Storm
+from tests.history.watch import judged
 from tests.waiting import eventually
 
-MODULES = "tests.acceptance.job_types,tests.history.job_types"
 SHORT_LEASE_SECONDS, FULL_LEASE_SECONDS = 3.0, 30.0
 SHORT_GRACE_SECONDS, FULL_GRACE_SECONDS = 5.0, 30.0
 DEFAULT_TIMES = {
@@ -73,13 +69,8 @@ def all_of_them(history: History) -> list[Nemesis]:
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history.jsonl")
-
-
-@pytest.fixture
 def stormy(start_stack: Callable[..., Stack], full: bool) -> Stack:
-    return start_stack(WEIGHBRIDGE_JOB_MODULES=MODULES, **(DEFAULT_TIMES if full else {}))
+    return start_stack(**(DEFAULT_TIMES if full else {}))
 
 
 @pytest.mark.timeout(3600)
@@ -98,7 +89,7 @@ def test_every_promise_holds_through_a_storm(stormy: Stack, history: History, fu
         eventually(lambda: storm.submits >= ENOUGH_SUBMITS, 120)
     storm.drained()
 
-    verdict = check(history.events(), rows.read(stormy.database_url), Bounds(lease, processes={"light": 2, "heavy": 2}))
+    verdict = judged(history, stormy)
     print(f"seed {seed}: {verdict}")
     verdict.must_hold()
     counts = verdict.counts

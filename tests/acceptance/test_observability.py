@@ -55,7 +55,7 @@ def test_counters_add_up_over_all_processes(stack: Stack, api: Api, diary: Diary
     def moved(name: str, **labels: str) -> float:
         return counted(stack, name, **labels) - (figure(before, name, **labels) or 0)
 
-    burst = submit_at_once(stack, [diary.params(f"n{i}", cost_class="heavy", held=True) for i in range(BURST)])
+    burst = submit_at_once(stack, diary, [diary.params(f"n{i}", cost_class="heavy", held=True) for i in range(BURST)])
     accepted, refused = ids_of(burst), refusals_of(burst)
     assert (len(accepted), len(refused)) == (SLOTS + WAITING, BURST - SLOTS - WAITING)
     eventually(lambda: len(diary.began()) == SLOTS)
@@ -82,8 +82,7 @@ def test_counters_add_up_over_all_processes(stack: Stack, api: Api, diary: Diary
 def test_a_request_can_be_followed_by_its_id_from_the_door_to_the_end_of_its_job(
     stack: Stack, api: Api, diary: Diary
 ) -> None:
-    body = {"type": "tests.note", "params": diary.params("followed")}
-    answer = api.http.post("/jobs", json=body, headers={"X-Request-Id": "follow-me-1"})
+    answer = api.post("tests.note", diary.params("followed"), headers={"X-Request-Id": "follow-me-1"})
     job_id = answer.json()["id"]
     api.ended(job_id)
     assert answer.headers["X-Request-Id"] == "follow-me-1"

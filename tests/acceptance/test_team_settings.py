@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -72,7 +71,7 @@ def _rows(database_url: str, table: str) -> list[tuple[str, float]]:
 
 
 def test_a_class_without_a_waiting_room_takes_exactly_what_can_start(stack: Stack, api: Api, diary: Diary) -> None:
-    burst = submit_at_once(stack, [diary.params(f"n{i}", cost_class="scales", held=True) for i in range(8)])
+    burst = submit_at_once(stack, diary, [diary.params(f"n{i}", cost_class="scales", held=True) for i in range(8)])
     accepted, refused = ids_of(burst), refusals_of(burst)
     assert (len(accepted), len(refused)) == (SLOTS, 8 - SLOTS)
     eventually(lambda: len(diary.began()) == SLOTS)
@@ -81,8 +80,8 @@ def test_a_class_without_a_waiting_room_takes_exactly_what_can_start(stack: Stac
     assert diary.most_at_once() == SLOTS
 
 
-def test_without_a_waiting_room_each_process_that_comes_free_admits_one(api: Api, diary: Diary, tmp_path: Path) -> None:
-    held_longer = Diary(tmp_path / "longer")
+def test_without_a_waiting_room_each_process_that_comes_free_admits_one(api: Api, diary: Diary) -> None:
+    held_longer = Diary(diary.history, gate_name="longer")
     first = api.submit("tests.note", diary.params("first", cost_class="scales", held=True))
     others = [api.submit("tests.note", held_longer.params("second", cost_class="scales", held=True))]
     assert api.post("tests.note", held_longer.params("refused", cost_class="scales")).status_code == 503
@@ -94,4 +93,4 @@ def test_without_a_waiting_room_each_process_that_comes_free_admits_one(api: Api
 
     held_longer.open_gate()
     assert {api.ended(job_id)["state"] for job_id in others} == {"succeeded"}
-    assert held_longer.began() == ["second", "third"]
+    assert diary.began() == ["first", "second", "third"]

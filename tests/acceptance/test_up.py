@@ -1,5 +1,6 @@
 """bin/up, started and stopped as a person does it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,11 @@ from tests.acceptance import processes
 from tests.acceptance.conftest import short_environment
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
+from tests.history import rows
+from tests.history.checker import check
+from tests.history.events import NemesisBegan
+from tests.history.recorder import History, now
+from tests.history.seen import Bounds
 from tests.waiting import eventually
 
 READY_SECONDS = 120.0
@@ -24,22 +30,27 @@ STOP_SECONDS = 40.0
 
 
 @pytest.mark.timeout(360)  # two whole starts and stops, on a machine that others may use
-def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(tmp_path: Path, diary: Diary) -> None:
+def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(
+    tmp_path: Path, history: History, diary: Diary
+) -> None:
     """First Ctrl-C, then, on the same data directory, TERM."""
     data_dir = tmp_path / "data"
-    with _up(data_dir, tmp_path / "first") as (up, api):
+    with _up(data_dir, tmp_path / "first", history) as (up, api):
         running = [_submit(api, diary, f"r{i}") for i in range(2)]
         diary.wait_until_began("r0", "r1")
         queued = _submit(api, diary, "queued")
+        history.append(NemesisBegan("stop", "Interrupt", "term", (up.pid,), now()))
         os.killpg(up.pid, signal.SIGINT)  # a terminal signals the whole foreground group
         diary.open_gate()
         assert up.wait(STOP_SECONDS) == 0
     assert processes.that_know(data_dir) == {}
     assert sorted(diary.ended()) == ["r0", "r1"], "they finished, and nothing was begun"
 
-    with _up(data_dir, tmp_path / "second") as (up, api):
+    with _up(data_dir, tmp_path / "second", history) as (up, api):
         assert [(api.job(job_id)["state"]) for job_id in running] == ["succeeded", "succeeded"]
         assert api.ended(queued)["state"] == "succeeded"
+        database_url = json.loads((data_dir / "addresses.json").read_text())["DATABASE_URL"]
+        check(history.events(), rows.read(database_url), Bounds(processes={"heavy": 2})).must_hold()
         os.kill(up.pid, signal.SIGTERM)
         assert up.wait(STOP_SECONDS) == 0
     assert processes.that_know(data_dir) == {}
@@ -47,7 +58,7 @@ def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(
 
 
 @contextmanager
-def _up(data_dir: Path, output: Path) -> Iterator[tuple[subprocess.Popen[bytes], Api]]:
+def _up(data_dir: Path, output: Path, history: History) -> Iterator[tuple[subprocess.Popen[bytes], Api]]:
     """bin/up once it has printed its ready line, and a caller that holds its key."""
     environ = overlaid(short_environment(WEIGHBRIDGE_DATA_DIR=str(data_dir)))
     url, errors = f"http://127.0.0.1:{environ['WEIGHBRIDGE_PORT']}", output.with_suffix(".errors")
@@ -58,7 +69,7 @@ def _up(data_dir: Path, output: Path) -> Iterator[tuple[subprocess.Popen[bytes],
     try:
         eventually(lambda: up.poll() is not None or output.read_text().startswith(f"ready {url}\n"), READY_SECONDS)
         assert up.poll() is None, errors.read_text()
-        with Api(url, (data_dir / "demo-key").read_text().strip()) as api:
+        with Api(url, (data_dir / "demo-key").read_text().strip(), history) as api:
             yield up, api
     finally:
         up.kill()  # what it started follows it

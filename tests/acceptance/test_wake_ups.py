@@ -7,8 +7,9 @@ from celery import Celery
 
 from stack.local import Stack
 from tests.acceptance import records
-from tests.acceptance.diary import Diary, now
+from tests.acceptance.diary import Diary
 from tests.api_client import Api
+from tests.history.recorder import now
 from tests.waiting import eventually
 
 PROCESSES = 2

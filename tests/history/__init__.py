@@ -1,8 +1,7 @@
 """Histories: what clients, bodies and nemeses did on a real stack, and whether all of it was right.
 
 history = History(path)                      an append-only file that every thread and process writes to
-with RecordingApi(stack.url, stack.key, history, "c1") as api: …     every call and its outcome
+with Api(stack.url, stack.key, history) as api: …                    every call and its outcome
 with afflicted(history, stack, KillChild("worker-light")): …         what was done to the stack
-verdict = check(history.events(), rows.read(stack.database_url), Bounds(…))
-verdict.must_hold()
+judged(history, stack).must_hold()           once all has ended; the acceptance tests' conftest does it for each test
 """

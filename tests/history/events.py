@@ -87,13 +87,17 @@ class CancelUnknown:
 
 @dataclass(frozen=True)
 class BodyBegan:
-    """`alone`: no other body of this job was alive, by a lock that the kernel releases when one dies."""
+    """`alone`: no other body of this job was alive, by a lock that the kernel releases when one dies.
+
+    `name` is the one that a test gave the job, if it gave one.
+    """
 
     job_id: str
     attempt: int
     pid: int
     alone: bool
     at: float
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class ClassObserved:
 
 @dataclass(frozen=True)
 class NemesisBegan:
-    """Written before it acts. `act`: kill, term, pause, restart, stop, flush. `pids`: every process it means to hit."""
+    """Written before it acts. `act`: kill, term, pause, restart, stop, flush, cut. `pids`: every process it means to hit."""
 
     strike: str
     nemesis: str
@@ -180,6 +184,11 @@ _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__args__
 def to_line(event: Event) -> str:
     """One line of JSON, without its end."""
     return json.dumps({"event": type(event).__name__, **asdict(event)}, separators=(",", ":"))
+
+
+def begin_of_line(kind: type[Event]) -> str:
+    """Tells the lines of one type from the others without reading them."""
+    return f'{{"event":"{kind.__name__}",'
 
 
 def from_line(line: str) -> Event:

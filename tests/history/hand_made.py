@@ -87,7 +87,7 @@ class Story:
     def row(self, submission: str, **fields: Any) -> str:
         """A queued job, accepted now; its id."""
         job_id = f"j{len(self.jobs) + 1}"
-        given = {"type": "tests.recorded", "cost_class": "light", "admitted_bound": BOUND, "attempt": 0, **fields}
+        given = {"type": "tests.note", "cost_class": "light", "admitted_bound": BOUND, "attempt": 0, **fields}
         row = JobRow(job_id, submission, state="queued", error_code="", accepted_at=EPOCH + self.now, **given)
         self.jobs[job_id] = row
         return job_id

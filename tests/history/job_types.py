@@ -1,4 +1,4 @@
-"""The job type whose bodies write into the history that their params name."""
+"""The job type whose bodies tests count, and what makes the bodies of any type write into a history."""
 
 import fcntl
 import os
@@ -6,40 +6,40 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
-from tests.history.events import BodyBegan, BodyEnded
+from tests.history.events import BodyBegan, BodyEnded, NemesisBegan
 from tests.history.recorder import History, now
 from workers import JobContext, job
 
-_STEP_SECONDS = 0.02  # between two checks, so that a cancel is met soon
+_STEP_SECONDS = 0.02  # between two checks, so that a cancel or an open gate is met soon
 
 
 class RecordedParams(BaseModel):
-    """`history` is a file. A body works for `seconds`, checking its context; one that `fails` then raises."""
+    """`history` is a file, named by the client that records; without one nothing is written."""
 
-    history: str
-    seconds: float = 0.0
-    cost_class: str = "light"
-    fails: bool = False
+    history: str = ""
 
 
-@job("tests.recorded", cost_class=lambda params: params.cost_class, params=RecordedParams)
-def recorded(ctx: JobContext[RecordedParams]) -> dict[str, int]:
-    """Say that it began, work for a while, say how it ended."""
+@contextmanager
+def recorded(ctx: JobContext[Any], name: str = "") -> Iterator[None]:
+    """Say that a body began, let it work, say how it ended."""
+    if not ctx.params.history:
+        yield
+        return
     history, body = History(Path(ctx.params.history)), (str(ctx.job_id), ctx.attempt, os.getpid())
     with _alive(history, str(ctx.job_id)) as alone:
-        history.append(BodyBegan(*body, alone, now()))
+        history.append(BodyBegan(*body, alone, now(), name))
         how = "returned"
         try:
-            _work(ctx)
+            yield
         except BaseException as error:
             how = type(error).__name__
             raise
         finally:
             history.append(BodyEnded(*body, how, now()))
-    return {"attempt": ctx.attempt}
 
 
 @contextmanager
@@ -56,10 +56,36 @@ def _alive(history: History, job_id: str) -> Iterator[bool]:
             yield True
 
 
-def _work(ctx: JobContext[RecordedParams]) -> None:
+def own_hand(ctx: JobContext[Any], how: str) -> None:
+    """To be said by a body just before it does what ends its process: it is a nemesis of its own."""
+    if ctx.params.history:
+        strike = NemesisBegan(f"{how}-{ctx.job_id}-{ctx.attempt}", how, "kill", (os.getpid(),), now())
+        History(Path(ctx.params.history)).append(strike)
+
+
+class NoteParams(RecordedParams):
+    """A body goes on once the file `gate` exists, works for `seconds`, checking its context; one that `fails` raises."""
+
+    name: str = ""
+    seconds: float = 0.0
+    cost_class: str = "light"
+    gate: str = ""
+    fails: bool = False
+
+
+@job("tests.note", cost_class=lambda params: params.cost_class, params=NoteParams)
+def note(ctx: JobContext[NoteParams]) -> dict[str, str]:
+    with recorded(ctx, ctx.params.name):
+        _work(ctx)
+    return {"name": ctx.params.name}
+
+
+def _work(ctx: JobContext[NoteParams]) -> None:
+    while ctx.params.gate and not Path(ctx.params.gate).exists():
+        time.sleep(_STEP_SECONDS)  # bounded by the limits of the job, or by whoever kills its process
     until = now() + ctx.params.seconds
     while (left := until - now()) > 0:
         time.sleep(min(left, _STEP_SECONDS))  # the work itself
         ctx.check()
     if ctx.params.fails:
-        raise RuntimeError("asked to fail")
+        raise RuntimeError(ctx.params.name)

@@ -8,6 +8,7 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,6 +27,7 @@ PDEATHSIG_SECONDS = 5.0
 
 class Nemesis(ABC):
     act: ClassVar[str]
+    back_seconds: float = READY_SECONDS  # until the stack is whole again, once it is undone
 
     @property
     def name(self) -> str:
@@ -44,7 +46,7 @@ class Nemesis(ABC):
 
     def recovered(self, stack: Stack) -> None:
         """Wait until the stack is whole again."""
-        stack.wait_ready(READY_SECONDS)
+        stack.wait_ready(self.back_seconds)
 
 
 @contextmanager
@@ -67,7 +69,7 @@ def busy_by(history: History) -> Callable[[tuple[int, ...]], int | None]:
 
     def busy(children: tuple[int, ...]) -> int | None:
         inside: dict[int, bool] = {}
-        for event in history.events():
+        for event in history.events(BodyBegan, BodyEnded):
             if isinstance(event, BodyBegan | BodyEnded):
                 inside[event.pid] = isinstance(event, BodyBegan)
         return next((child for child in children if inside.get(child) and lives(child)), None)
@@ -142,6 +144,23 @@ class KillKeeper(Kill):
 
 
 @dataclass(frozen=True)
+class KillNode(Kill):
+    """Every process of a node at once, as an out-of-memory killer that knows no mercy would."""
+
+    program: str
+
+    def aim(self, stack: Stack) -> tuple[int, ...]:
+        return node(stack, self.program).pids
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        _signal_all(pids, signal.SIGKILL)
+        return super().apply(stack, pids)
+
+    def recovered(self, stack: Stack) -> None:
+        wait_until_back(stack, self.program)
+
+
+@dataclass(frozen=True)
 class KillWebProcess(Kill):
     """One of the processes that serve requests."""
 
@@ -181,6 +200,28 @@ class Terminate(Nemesis):
 
     def recovered(self, stack: Stack) -> None:
         wait_until_back(stack, self.program)
+
+
+class Away(Nemesis):
+    """Programs that are stopped in order, all at once, and started again when it is undone."""
+
+    act = "stop"
+
+    def __init__(self, *programs: str, back_seconds: float = 60.0) -> None:
+        self.programs, self.back_seconds = programs, back_seconds
+
+    def aim(self, stack: Stack) -> tuple[int, ...]:
+        return tuple(pid for program in self.programs for pid in with_descendants(stack.pid(program)))
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        with ThreadPoolExecutor(len(self.programs)) as threads:
+            list(threads.map(stack.stop_program, self.programs))
+        assert not any(map(lives, pids)), f"of {pids} some live on"
+        return f"{', '.join(map(str, pids))} ended"
+
+    def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
+        with ThreadPoolExecutor(len(self.programs)) as threads:
+            list(threads.map(stack.start_program, self.programs))
 
 
 # --- SIGSTOP ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,10 @@ import os
 import time
 from pathlib import Path
 
-from tests.history.events import Event, from_line, to_line
+from tests.history.events import Event, begin_of_line, from_line, to_line
+
+RECORDED = frozenset({"tests.note", "tests.behave", "tests.once_only"})  # job types whose bodies write into a history
+SUBMISSION = "submission"  # the label that carries a submission's name
 
 
 class History:
@@ -30,13 +33,17 @@ class History:
         finally:
             os.close(file)
 
-    def events(self) -> list[Event]:
-        """In the order of their instants. Torn lines are left out: nobody was told what they would have said."""
-        return sorted(_whole(self._lines()), key=lambda event: event.at)
+    def events(self, *kinds: type[Event]) -> list[Event]:
+        """Those of some kinds, or all, in the order of their instants.
 
-    def _lines(self) -> list[str]:
+        Torn lines are left out: nobody was told what they would have said.
+        """
+        begins = tuple(begin_of_line(kind) for kind in kinds) or ("",)
+        return sorted(_whole(self._lines(begins)), key=lambda event: event.at)
+
+    def _lines(self, begins: tuple[str, ...]) -> list[str]:
         try:
-            return [line for line in self.path.read_text().split("\n") if line]
+            return [line for line in self.path.read_text().split("\n") if line and line.startswith(begins)]
         except FileNotFoundError:
             return []
 

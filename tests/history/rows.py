@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.rows import class_row
 
-from tests.history.client import SUBMISSION
+from tests.history.recorder import SUBMISSION
 
 
 @dataclass(frozen=True)

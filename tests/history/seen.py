@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from jobs.states import State
-from tests.history.client import RECORDED
 from tests.history.events import (
     BodyBegan,
     BodyEnded,
@@ -23,6 +22,7 @@ from tests.history.events import (
     SubmitUnknown,
     SubmitUnsent,
 )
+from tests.history.recorder import RECORDED
 from tests.history.rows import AttemptRow, JobRow, Rows
 
 E = TypeVar("E")
@@ -163,7 +163,7 @@ class Seen:
 
 def is_recorded(job: JobRow) -> bool:
     """Its bodies write into a history."""
-    return job.type == RECORDED
+    return job.type in RECORDED
 
 
 def is_terminal(job: JobRow) -> bool:

@@ -1,14 +1,17 @@
-"""What may befall the servers of a stack: Redis restarted, stopped, flushed; PostgreSQL restarted, stopped."""
+"""What may befall the servers of a stack: restarted, stopped, frozen; Redis flushed, connections to PostgreSQL cut."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psycopg
 import redis
 
 from stack.addresses import postgres_trouble, redis_trouble
 from stack.local import Stack
 from tests.history.nemesis import EFFECT_SECONDS, Nemesis
+from tests.history.nodes import READY_SECONDS, state_of
 from tests.waiting import eventually
 
 REDIS, POSTGRES = "valkey", "postgres"
@@ -64,6 +67,7 @@ class Stop(ServerNemesis):
 
     act = "stop"
     server: str
+    back_seconds: float = READY_SECONDS
 
     @property
     def name(self) -> str:
@@ -78,6 +82,46 @@ class Stop(ServerNemesis):
     def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
         stack.start_program(self.server)
         eventually(lambda: self._trouble(stack) is None, EFFECT_SECONDS)
+
+
+@dataclass(frozen=True)
+class Freeze(ServerNemesis):
+    """It stands still until it is undone: what it was asked it does not answer."""
+
+    act = "pause"
+    server: str
+    back_seconds: float = READY_SECONDS
+
+    @property
+    def name(self) -> str:
+        return f"Freeze-{self.server}"
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        stack.signal(self.server, signal.SIGSTOP)
+        eventually(lambda: state_of(stack.pid(self.server)) == "T", EFFECT_SECONDS)
+        return f"{self.server} stands still"
+
+    def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
+        stack.signal(self.server, signal.SIGCONT)
+
+
+@dataclass(frozen=True)
+class CutConnections(ServerNemesis):
+    """Every connection to the database is ended by its server."""
+
+    act = "cut"
+    server = POSTGRES
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        with psycopg.connect(stack.database_url, autocommit=True) as connection:
+            cut = connection.execute(_CUT).fetchall()
+        assert cut, "there was no connection"
+        return f"{len(cut)} connections were cut"
+
+
+_CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()
+"""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from stack.local import Stack
 from tests.acceptance.conftest import QUIET, short_environment
 
-MODULES = "tests.acceptance.job_types,tests.acceptance.execution.job_types"
+MODULES = "tests.history.job_types,tests.acceptance.execution.job_types"
 
 
 @pytest.fixture(scope="package")

@@ -2,6 +2,7 @@
 
 import faulthandler
 import itertools
+import json
 import os
 import signal
 import socket
@@ -10,19 +11,24 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import redis
+from django.conf import settings
 from django.db import connection
-from pydantic import BaseModel
 
-from tests.acceptance.job_types import NoteParams, note
+from tests.history.job_types import RecordedParams, own_hand, recorded
 from workers import Fail, JobContext, Retry, RetryLater, job
+from workers.bulkheads import Bulkhead
+from workers.http import Call
 
 
-class Params(BaseModel):
-    """`how` names the behaviour; `note` is a file that a body may leave a word in."""
+class Params(RecordedParams):
+    """`how` names the behaviour; `note` is a file that a body may leave a word in, `url` a service that hangs."""
 
     how: str
     note: str = ""
+    url: str = ""
     cost_class: str = "heavy"
 
 
@@ -45,6 +51,7 @@ def _loop(ctx: JobContext[Params]) -> None:
 
 
 def _hold_the_gil(ctx: JobContext[Params]) -> None:
+    own_hand(ctx, "deaf")  # to its cancel: its keeper will end the process
     sum(itertools.repeat(1, 10**12))
 
 
@@ -75,7 +82,50 @@ def _leave_a_thread(ctx: JobContext[Params]) -> None:
     threading.Thread(target=time.sleep, args=(1000,)).start()
 
 
+def _hold(ctx: JobContext[Params]) -> None:
+    """A file, a connection and a process of its own, and a place in a bulkhead, until it is ended for it."""
+    word, address = Path(ctx.params.note), urlsplit(ctx.params.url)
+    file = word.with_suffix(".held").open("w")
+    line = socket.create_connection((address.hostname, address.port))
+    child = subprocess.Popen(["sleep", "1000"])
+    held = [os.readlink(f"/proc/self/fd/{one.fileno()}") for one in (file, line)]
+    word.write_text(json.dumps({"pid": os.getpid(), "child": child.pid, "held": held}))
+    ctx.fan_out({"hangs": Call(ctx.params.url, bulkhead=Bulkhead(word.parent, "held", 1))}, 60)
+
+
+def _hold_a_thread(ctx: JobContext[Params]) -> None:
+    _leave_a_thread(ctx)
+    _hold(ctx)
+
+
+def _hold_and_swallow(ctx: JobContext[Params]) -> None:
+    try:
+        _hold(ctx)
+    except BaseException:
+        _swallow(ctx)
+
+
+def _use_numpy(ctx: JobContext[Params]) -> None:
+    import numpy
+
+    assert numpy.linalg.det(numpy.eye(200)) == 1  # its library starts threads for it
+
+
+def _use_the_database(ctx: JobContext[Params]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT state FROM jobs_job WHERE id = %s", [ctx.job_id])
+        assert cursor.fetchall() == [("running",)]
+
+
+def _use_redis(ctx: JobContext[Params]) -> None:
+    key = f"tests:{ctx.job_id}"
+    with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as client:
+        client.set(key, "here", ex=60)
+        assert client.getdel(key) == b"here"
+
+
 def _die(ctx: JobContext[Params]) -> None:
+    own_hand(ctx, "die")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -122,6 +172,12 @@ BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
     "start a process": _start_a_process,
     "leave a process": _leave_a_process,
     "leave a thread": _leave_a_thread,
+    "hold": _hold,
+    "hold a thread": _hold_a_thread,
+    "hold and swallow": _hold_and_swallow,
+    "use numpy": _use_numpy,
+    "use the database": _use_the_database,
+    "use Redis": _use_redis,
     "die": _die,
     "exit": _exit,
     "run out of memory": _run_out_of_memory,
@@ -141,7 +197,8 @@ BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
 )
 def behave(ctx: JobContext[Params]) -> str:
     """Do as `how` says; return it, if that ever comes."""
-    BEHAVIOURS[ctx.params.how](ctx)
+    with recorded(ctx):
+        BEHAVIOURS[ctx.params.how](ctx)
     return ctx.params.how
 
 
@@ -149,9 +206,3 @@ def behave(ctx: JobContext[Params]) -> str:
 def once_only(ctx: JobContext[Params]) -> str:
     """As tests.behave, but a lost attempt is the last."""
     return behave(ctx)
-
-
-@job("tests.note_again", cost_class=lambda params: params.cost_class, params=NoteParams)
-def note_again(ctx: JobContext[NoteParams]) -> dict[str, str]:
-    """A note under a name of its own, so that its diary shows every start."""
-    return note(ctx)

@@ -1,8 +1,7 @@
 """Attempts that fail or get lost: tried again as often as is right, and no oftener (P25, P26)."""
 
-import os
-import signal
 import time
+from dataclasses import dataclass
 
 import pytest
 
@@ -12,6 +11,7 @@ from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
 from tests.acceptance.figures import counted
 from tests.api_client import Api
+from tests.history.nemesis import KillNode, PauseNode, afflicted
 from tests.waiting import eventually
 
 LEASE, SWEEP = 3.0, 0.2
@@ -72,16 +72,25 @@ def test_a_type_may_forbid_a_second_start(api: Api) -> None:
 def test_a_job_whose_whole_node_was_killed_runs_again(stack: Stack, api: Api, diary: Diary) -> None:
     job_id = api.submit("tests.note", diary.params("node", cost_class="heavy", held=True))
     diary.wait_until_began("node")
-    for pid in processes.with_descendants(stack.pid("worker-heavy")):
-        os.kill(pid, signal.SIGKILL)
-    killed = time.monotonic()
-    eventually(
-        lambda: api.job(job_id)["state"] != "running" or api.job(job_id)["attempt"] == 2, LEASE + SWEEP + ALLOWANCE
-    )
-    assert time.monotonic() - killed <= LEASE + SWEEP + ALLOWANCE
-    diary.open_gate()
-    assert api.ended(job_id, 30)["state"] == "succeeded"
+    with afflicted(diary.history, stack, KillNode("worker-heavy")):
+        killed = time.monotonic()
+        eventually(
+            lambda: api.job(job_id)["state"] != "running" or api.job(job_id)["attempt"] == 2, LEASE + SWEEP + ALLOWANCE
+        )
+        assert time.monotonic() - killed <= LEASE + SWEEP + ALLOWANCE
+        diary.open_gate()
+        assert api.ended(job_id, 30)["state"] == "succeeded"
     assert diary.began() == ["node", "node"]
+
+
+@dataclass(frozen=True)
+class PauseUntilFenced(PauseNode):
+    """Over when the body has ended, however long the rest of the node takes to be whole again."""
+
+    body: int
+
+    def recovered(self, stack: Stack) -> None:
+        eventually(lambda: not processes.lives(self.body), 1.0 + 2.0)
 
 
 def test_a_node_that_was_paused_past_its_lease_changes_nothing_and_its_body_ends_within_a_beat(
@@ -89,17 +98,9 @@ def test_a_node_that_was_paused_past_its_lease_changes_nothing_and_its_body_ends
 ) -> None:
     job_id = api.submit("tests.note", diary.params("paused", cost_class="heavy", held=True), timeout_seconds=60)
     diary.wait_until_began("paused")
-    body = diary.first("begin", "paused").pid
     stale = counted(stack, "stale_settles_total")
-    tree = processes.with_descendants(stack.pid("worker-heavy"))
-    for pid in tree:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with afflicted(diary.history, stack, PauseUntilFenced("worker-heavy", diary.first("paused").pid)):
         eventually(lambda: api.job(job_id)["state"] == "queued", LEASE + SWEEP + ALLOWANCE)
-    finally:
-        for pid in tree:
-            os.kill(pid, signal.SIGCONT)
-    eventually(lambda: not processes.lives(body), 1.0 + 2.0)
     diary.open_gate()
     job = api.ended(job_id, 20)
     assert (job["state"], job["attempt"]) == ("succeeded", 2)

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stack.local import Stack
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
 
@@ -53,25 +52,24 @@ def test_the_job_beside_a_cancelled_one_is_not_touched(api: Api, diary: Diary) -
     assert diary.began() == ["beside"]
 
 
-def test_cancels_race_with_claims_and_ends(stack: Stack, diary: Diary, full: bool) -> None:
+def test_cancels_race_with_claims_and_ends(api: Api, diary: Diary, full: bool) -> None:
     """Each answer agrees with the end: 200 means it never ran, 202 means cancelled, 409 means it had succeeded."""
     rounds = FULL_RACES if full else SHORT_RACES
     seen: Counter[str] = Counter()
     lock = threading.Lock()
 
     def race(number: int) -> None:
-        with Api(stack.url, stack.key) as api:
-            response = api.post("tests.note", diary.params(f"r{number}", seconds=0.1, cost_class="light"))
-            if response.status_code == 503:
-                outcome = "refused"
-            else:
-                job_id = response.json()["id"]
-                time.sleep(random.uniform(0, 0.4))  # the race itself: before, in and after its run
-                answer = api.cancel(job_id)
-                job = api.ended(job_id)
-                outcome = _outcome(answer.status_code, job["state"], job["attempt"])
-            with lock:
-                seen[outcome] += 1
+        response = api.post("tests.note", diary.params(f"r{number}", seconds=0.1, cost_class="light"))
+        if response.status_code == 503:
+            outcome = "refused"
+        else:
+            job_id = response.json()["id"]
+            time.sleep(random.uniform(0, 0.4))  # the race itself: before, in and after its run
+            answer = api.cancel(job_id)
+            job = api.ended(job_id)
+            outcome = _outcome(answer.status_code, job["state"], job["attempt"])
+        with lock:
+            seen[outcome] += 1
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(race, range(rounds)))

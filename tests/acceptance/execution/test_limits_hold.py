@@ -10,6 +10,9 @@ from stack.local import Stack
 from tests.acceptance import processes
 from tests.acceptance.execution.conftest import attempts_of
 from tests.api_client import Api
+from tests.history.nemesis import afflicted
+from tests.history.recorder import History
+from tests.history.server_nemesis import POSTGRES, REDIS, Stop
 from tests.waiting import eventually
 
 LIMIT, GRACE = 0.5, 0.5
@@ -45,7 +48,7 @@ def test_a_handler_that_does_not_listen_is_ended_and_its_trace_is_kept(stack: St
     _must_have_timed_out(job)
     [(_, _, _, detail, _)] = attempts_of(stack, job["id"])
     assert f"in {STUBBORN[how]}" in detail
-    follower = api.ended(api.submit("tests.note", {"diary": "/dev/null", "name": "next", "cost_class": "heavy"}), 10)
+    follower = api.ended(api.submit("tests.note", {"cost_class": "heavy"}), 10)
     assert follower["state"] == "succeeded", "its place is usable again"
 
 
@@ -83,29 +86,22 @@ def test_a_deadline_that_comes_before_the_limit_is_named(api: Api) -> None:
     assert job["deadline_at"] is not None
 
 
-def test_a_limit_holds_while_redis_is_away(stack: Stack, api: Api) -> None:
+def test_a_limit_holds_while_redis_is_away(stack: Stack, api: Api, history: History) -> None:
     job_id = api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=2)
     api.in_state(job_id, "running")
-    stack.stop_program("valkey")
-    try:
+    with afflicted(history, stack, Stop(REDIS)):
         job = api.ended(job_id, 10)
         assert (job["state"], job["error"]["code"]) == ("failed", "timeout")
         assert _ran_seconds(job) <= 2 + GRACE + 2
-    finally:
-        stack.start_program("valkey")
 
 
-def test_a_limit_holds_while_the_database_is_away(stack: Stack, api: Api) -> None:
+def test_a_limit_holds_while_the_database_is_away(stack: Stack, api: Api, history: History) -> None:
     """Longer than the lease: nobody starts it again, and what became of it is stored when the database is back."""
     job_id = api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=2)
     api.in_state(job_id, "running")
     child = _child_of(stack, job_id)
-    stack.stop_program("postgres")
-    try:
+    with afflicted(history, stack, Stop(POSTGRES, back_seconds=60)):
         eventually(lambda: not processes.lives(child), 2 + GRACE + 2)
-    finally:
-        stack.start_program("postgres")
-    stack.wait_ready(60)
     job = api.ended(job_id, 30)
     assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "timeout", 1)
 

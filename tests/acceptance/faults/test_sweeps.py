@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from stack.local import Stack
@@ -13,6 +12,7 @@ from tests.acceptance.diary import Diary
 from tests.acceptance.faults.times import ALLOWANCE_SECONDS, SWEEP_SECONDS
 from tests.acceptance.figures import counted, figure
 from tests.api_client import Api
+from tests.history.nemesis import Away, afflicted
 from tests.waiting import eventually
 
 SWEEPS = ("expire", "reap", "top_up")
@@ -30,31 +30,21 @@ def test_with_two_beats_each_stale_job_expires_once(stack: Stack, api: Api, diar
 
 
 def test_without_a_beat_a_keeper_sweeps(stack: Stack, api: Api, diary: Diary) -> None:
-    stack.stop_program("beat")
-    try:
+    with afflicted(diary.history, stack, Away("beat")):
         _must_expire_in_the_database(stack, _stale_behind_held(api, diary, count=3))
         metrics = figures.text(stack)
         assert all((_age(metrics, sweep) or 0) < OVERDUE_SECONDS + ALLOWANCE_SECONDS for sweep in SWEEPS)
-    finally:
-        stack.start_program("beat")
     assert sorted(diary.began()) == ["held0", "held1"]
 
 
 def test_when_nobody_sweeps_it_shows_in_the_metrics(stack: Stack, api: Api, diary: Diary) -> None:
-    idle = ("beat", "worker-light", "worker-heavy", "worker-control")
-    with ThreadPoolExecutor(len(idle)) as threads:
-        list(threads.map(stack.stop_program, idle))
-    try:
+    with afflicted(diary.history, stack, Away("beat", "worker-light", "worker-heavy", "worker-control")):
         stale = api.submit("tests.note", diary.params("stale", cost_class="heavy"), max_wait_seconds=0.1)
         eventually(
             lambda: all((_age(figures.text(stack), s) or 0) > OVERDUE_SECONDS + ALLOWANCE_SECONDS for s in SWEEPS), 15
         )
         assert _states(stack, [stale]) == {"queued"}, "nobody has looked at it"
         assert api.job(stale)["state"] == "expired", "a read that meets it stores the truth first"
-    finally:
-        with ThreadPoolExecutor(len(idle)) as threads:
-            list(threads.map(stack.start_program, idle))
-    stack.wait_ready(60)
     eventually(lambda: all((_age(figures.text(stack), s) or 9) < OVERDUE_SECONDS for s in SWEEPS), 15)
 
 

@@ -23,7 +23,7 @@ class Traffic:
         self._thread = Thread(target=self._run)
 
     def _run(self) -> None:
-        with Api(self._stack.url, self._stack.key) as api:
+        with Api(self._stack.url, self._stack.key, self._diary.history) as api:
             number = 0
             while not self._stopping.wait(PAUSE_SECONDS):
                 number += 1

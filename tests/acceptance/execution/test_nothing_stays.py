@@ -1,0 +1,81 @@
+"""What a handler holds when its job is ended for it goes with the job: files, sockets, threads, processes, places."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance import processes
+from tests.acceptance.slow_services import Counts, Services, hanging
+from tests.api_client import Api
+from tests.waiting import eventually
+from workers.bulkheads import Bulkhead
+from workers.deadlines import Deadline
+
+LIMIT, BOUND = 1.0, 3.0
+ENDS: dict[str, tuple[dict[str, float], tuple[str, str]]] = {
+    "timeout": ({"timeout_seconds": LIMIT}, ("failed", "timeout")),
+    "deadline": ({"deadline_seconds": LIMIT}, ("failed", "deadline")),
+    "cancel": ({}, ("cancelled", "")),
+}
+# What ended the handler keeps the handler's variables, and the process keeps that until its garbage is collected.
+KEPT = pytest.mark.xfail(strict=True, raises=AssertionError, reason="files and sockets stay open in an idle process")
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[str, Counts]]:
+    """Its address, and how many connections it has."""
+    with Services() as services:
+        yield services.add(hanging)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("how", "goes_on"),
+    [pytest.param("hold", True, marks=KEPT), ("hold a thread", False), ("hold and swallow", False)],
+)
+def test_nothing_that_it_held_outlives_it(
+    api: Api, word: Path, service: tuple[str, Counts], end: str, how: str, goes_on: bool
+) -> None:
+    url, counts = service
+    fields, expected = ENDS[end]
+    job_id = api.submit("tests.behave", {"how": how, "note": str(word), "url": url}, **fields)
+    eventually(lambda: counts.now == 1, every_seconds=0.01)  # the call that has the place; all else was there before it
+    told = json.loads(word.read_text())
+    held, pid = set(told["held"]), told["pid"]
+    assert held <= _open_in(pid)
+    if end == "cancel":
+        assert api.cancel(job_id).status_code == 202
+    assert _end_of(api.ended(job_id)) == expected
+
+    eventually(lambda: not held & _open_in(pid), BOUND)
+    eventually(lambda: not processes.lives(told["child"]), BOUND)
+    eventually(lambda: counts.open_connections == 0, BOUND)
+    with Bulkhead(word.parent, "held", 1).hold(Deadline.after(BOUND)):
+        pass
+    if goes_on:
+        assert processes.lives(pid), "there was nothing to end it for"
+    else:
+        eventually(lambda: not processes.lives(pid), BOUND)
+
+
+def _end_of(job: dict[str, Any]) -> tuple[str, str]:
+    return job["state"], (job["error"] or {}).get("code", "")
+
+
+def _open_in(pid: int) -> set[str]:
+    """Names of what a process has open, sockets by their inodes; nothing if it is gone."""
+    folder, names = f"/proc/{pid}/fd", set()
+    try:
+        descriptors = os.listdir(folder)
+    except OSError:
+        return set()
+    for descriptor in descriptors:
+        try:
+            names.add(os.readlink(f"{folder}/{descriptor}"))
+        except OSError:  # closed meanwhile
+            continue
+    return names
