@@ -187,8 +187,16 @@ class Custody:
         patience = settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS
         if self._slots.has_acknowledged(seen):
             patience += WATCHDOG_MARGIN_SECONDS
-        if time.monotonic() - asked_at > patience:
-            self._end_if_at_work(lease.pid, lease.token, "cancelled")
+        if time.monotonic() - asked_at > patience and self._end_if_at_work(lease.pid, lease.token, "cancelled"):
+            self._settle_deaf(lease)
+
+    def _settle_deaf(self, lease: Lease) -> None:
+        """It was ended for its cancel, not lost. Without this the next beat would find its child vanished."""
+        papers = Papers.of(self._folder, lease.pid)
+        _, kept_log = papers.read()
+        outcome = outcomes.cancelled("Its keeper ended it, because it did not heed its cancel.")
+        lifecycle.settle(lease.job_id, lease.attempt, outcomes.with_log(outcome, kept_log))
+        papers.remove()
 
     # ── Bodies without a lease ───────────────────────────────────────────────────────────────────────
 
@@ -198,16 +206,17 @@ class Custody:
             if seen.token not in leased:
                 self._end_if_at_work(seen.pid, seen.token, "lease_lost")
 
-    def _end_if_at_work(self, pid: int, token: int, why: str) -> None:
+    def _end_if_at_work(self, pid: int, token: int, why: str) -> bool:
         """It may have settled and gone on to another job since it was looked at: stop it, read again, decide (P19)."""
         child = self._children.get(pid)
         if child is None or not child.stand_still():
-            return
+            return False
         seen = self._slots.of(pid, token)
         if seen is not None and seen.phase is Phase.RUNNING:
             log.warning("body_ended", pid=pid, token=token, why=why)
             child.kill()
             child.await_end()
             self._end_orphans()
-        else:
-            child.send(signal.SIGCONT)
+            return True
+        child.send(signal.SIGCONT)
+        return False

@@ -48,11 +48,15 @@ def _of_exception(error: BaseException, retry: Retry, deadline_came_first: bool)
     if isinstance(error, JobTimeout):
         return timed_out(deadline_came_first, detail, retry)
     if isinstance(error, JobCancelled):
-        return failed("cancelled", "It was cancelled while it ran.", detail)
+        return cancelled(detail)
     retryable = is_retryable(error, retry)
     if isinstance(error, Fail):
         return _of_fail(error, detail, retryable)
     return failed("handler_error", type(error).__name__, detail, retryable=retryable)
+
+
+def cancelled(detail: str) -> Outcome:
+    return failed("cancelled", "It was cancelled while it ran.", detail)
 
 
 def timed_out(deadline_came_first: bool, detail: str, retry: Retry) -> Outcome:

@@ -9,6 +9,7 @@ import inspect
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
@@ -103,6 +104,7 @@ def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> 
     _settle(me, claim, outcome, error, began)
     if error is not None:
         reporting.attempt_failed(error, claim)
+        _let_go_of(error)
     if left:
         # A thread cannot be killed, so its process goes. The pool replaces it.
         log.warning("threads_left", threads=left)
@@ -177,6 +179,19 @@ def _context(me: Equipment, claim: Claim, params: Any) -> JobContext[Any]:
         stopping=lambda: me.slot.shared.stopping,
         job_retries=claim.max_attempts > 1,
     )
+
+
+def _let_go_of(error: BaseException) -> None:
+    """Its frames hold the handler's variables, and with them open files and sockets, until somebody collects garbage."""
+    known: set[int] = set()
+    ahead: list[BaseException | None] = [error]
+    while ahead:
+        one = ahead.pop()
+        if one is None or id(one) in known:
+            continue
+        known.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        ahead += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
 
 
 def _clear_up(threads: Collection[int | None]) -> list[str]:

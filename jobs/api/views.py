@@ -77,7 +77,8 @@ class OneJob(View):
         job = queries.job_of(_caller(request).pk, job_id)
         if done is None and job.state != State.CANCELLED:
             raise Problem.not_cancellable(serializers.job(job))
-        return Response(serializers.job(job), status=202 if done is State.RUNNING else 200)
+        # By the job that is shown: it may have ended since it was asked to.
+        return Response(serializers.job(job), status=200 if job.state == State.CANCELLED else 202)
 
 
 def _caller(request: Request) -> ApiClient:

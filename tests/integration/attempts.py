@@ -48,6 +48,7 @@ def played_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Wor
     monkeypatch.setattr(descendants, "end_processes", lambda root: 0)
     monkeypatch.setattr(descendants, "threads_besides", lambda known: [])
     yield node
+    played.limits.disarm()  # an attempt that escaped left its watchdog armed, which would end this process
     for number, handler in before.items():
         signal.signal(number, handler)
 
