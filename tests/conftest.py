@@ -10,7 +10,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 # Stacks that several files use. Each would be started once more in the other half of the tests.
-SHARED_STACKS = ("shared", "misbehaving", "hurt_stack")
+SHARED_STACKS = ("shared", "four_webs", "misbehaving", "hurt_stack")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -29,6 +29,7 @@ SHORT = {
     "WEIGHBRIDGE_JOB_MODULES": "tests.history.job_types",
 }
 QUIET = ("flower",)  # few tests need it
+HEAVY_WAITING, LIGHT_WAITING = 60, 3  # of four_webs; the slots of each class are two
 UNSWEPT = (*QUIET, "beat", "worker-control")  # for tests that need no sweep
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # a line per request would bury what failed
@@ -68,6 +69,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, st
 def stack(shared: tuple[Stack, str]) -> Stack:
     """One stack with short times, and Flower, for all tests that leave it as they found it."""
     return shared[0]
+
+
+@pytest.fixture(scope="session")
+def four_webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One stack for all tests of the door: four web processes, and no sweep."""
+    environ = short_environment(
+        WEIGHBRIDGE_WEB_PROCESSES="4",
+        WEIGHBRIDGE_HEAVY_MAX_WAITING=str(HEAVY_WAITING),
+        WEIGHBRIDGE_LIGHT_MAX_WAITING=str(LIGHT_WAITING),
+    )
+    with Stack(tmp_path_factory.mktemp("four-webs") / "data", environ, without=UNSWEPT) as running:
+        yield running
+    running.erase()
 
 
 @pytest.fixture(scope="session")

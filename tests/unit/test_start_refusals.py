@@ -31,7 +31,7 @@ def _is_one_sentence(ran: subprocess.CompletedProcess[str]) -> bool:
 
 
 def test_right_settings_pass() -> None:
-    ran = _manage("check", WEIGHBRIDGE_HEAVY_PROCESSES="1", WEIGHBRIDGE_JOB_MODULES="tests.acceptance.job_types")
+    ran = _manage("check", WEIGHBRIDGE_HEAVY_PROCESSES="1", WEIGHBRIDGE_JOB_MODULES="tests.history.job_types")
     assert ran.returncode == 0, ran.stderr
 
 
