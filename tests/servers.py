@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from stack.local import Stack
@@ -26,8 +27,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
         servers = Stack(data_dir / "servers", without=PROGRAMS)
         servers.start()
+        _spare_the_disk(servers.database_url)
         early_config.add_cleanup(servers.erase)
         os.environ.update(DATABASE_URL=servers.database_url, REDIS_URL=servers.redis_url)
+
+
+def _spare_the_disk(database_url: str) -> None:
+    """Nobody pulls the plug of these servers: a commit need not wait for the disk. Stacks under test have servers of their own."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("ALTER ROLE CURRENT_USER SET synchronous_commit = off")
 
 
 def _only_hands_out(config: pytest.Config) -> bool:

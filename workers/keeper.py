@@ -132,6 +132,7 @@ class Keeper:
             budget.FD_VARIABLE: str(self.budget.fd),
             CLASS_VARIABLE: self.node.cost_class,
             READY_VARIABLE: str(tell),
+            "CELERY_SKIP_CHECKS": "true",  # our own start ran Django's checks just now
         }
 
     def _command(self) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from stack.local import Stack
 from stack.ports import free_port
-from tests.acceptance import figures, processes
+from tests.acceptance import figures, processes, readme
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
 from tests.history.recorder import History
@@ -73,8 +73,12 @@ def stack(shared: tuple[Stack, str]) -> Stack:
 
 @pytest.fixture(scope="session")
 def four_webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One stack for all tests of the door: four web processes, and no sweep."""
+    """One stack for all tests of the door, and for the README's example: four web processes, and no sweep."""
+    own_jobs = tmp_path_factory.mktemp("own-jobs")
+    (own_jobs / f"{readme.MODULE}.py").write_text(readme.example())
     environ = short_environment(
+        PYTHONPATH=str(own_jobs),
+        WEIGHBRIDGE_JOB_MODULES=f"{SHORT['WEIGHBRIDGE_JOB_MODULES']},{readme.MODULE}",
         WEIGHBRIDGE_WEB_PROCESSES="4",
         WEIGHBRIDGE_HEAVY_MAX_WAITING=str(HEAVY_WAITING),
         WEIGHBRIDGE_LIGHT_MAX_WAITING=str(LIGHT_WAITING),

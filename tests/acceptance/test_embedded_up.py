@@ -2,20 +2,15 @@
 
 import os
 import shutil
-import signal
-import socket
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from stack import embedded, leftovers
 from stack.ports import free_port
-from tests.waiting import eventually
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -55,40 +50,6 @@ def _refusal(data_dir: Path, **environ: str) -> str:
     assert output == ""
     assert "Traceback" not in errors
     return errors.strip()
-
-
-def _all_have_slots(answer: httpx.Response) -> bool:
-    return all(row["slots"] > 0 for row in answer.json()["classes"])
-
-
-@pytest.mark.timeout(240)
-def test_up_says_ready_once_refuses_a_second_and_ends_everything_on_ctrl_c(data_dir: Path) -> None:
-    port = free_port()
-    up = _up(data_dir, WEIGHBRIDGE_PORT=str(port))
-    try:
-        assert up.stdout is not None
-        assert up.stdout.readline() == f"ready http://127.0.0.1:{port}\n"
-        where_to_look = "".join(up.stdout.readline() for _ in range(5))
-        assert all(word in where_to_look for word in ("demo-key", "/admin/", "Flower", "/metrics", "logs"))
-        key = (data_dir / "demo-key").read_text().strip()
-        bearer = {"Authorization": f"Bearer {key}"}
-        # Each web process keeps its answer for a second, so one may still give that from before.
-        eventually(lambda: _all_have_slots(httpx.get(f"http://127.0.0.1:{port}/api/v1/classes", headers=bearer)), 3)
-        for secret in ("demo-key", "admin-password", "flower-password"):
-            assert stat.S_IMODE((data_dir / secret).stat().st_mode) == 0o600
-        assert f"in use by a running stack (process {up.pid})" in _refusal(data_dir)
-        assert f"Port {port} (WEIGHBRIDGE_PORT) is taken" in _refusal(
-            data_dir.with_name("other"), WEIGHBRIDGE_PORT=str(port)
-        )
-    finally:
-        os.killpg(up.pid, signal.SIGINT)
-        output, _ = up.communicate(timeout=90)
-    assert up.returncode == 0
-    assert "ready" not in output
-    assert leftovers.marked(data_dir) == []
-    assert embedded.server_pids(embedded.known_home(data_dir)) == []
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 @pytest.mark.timeout(120)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stack import reload
+from stack import embedded, reload
 from stack.children import overlaid
 from stack.ports import free_port
 from stack.programs import ROOT
@@ -87,6 +87,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0, errors.read_text()
+        embedded.forget(tmp_path / "data")
 
 
 @pytest.mark.timeout(400)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(
     """First Ctrl-C, then, on the same data directory, TERM."""
     data_dir = tmp_path / "data"
     with _up(data_dir, tmp_path / "first", history) as (up, api):
+        _must_say_where_to_look(data_dir, tmp_path / "first")
+        _must_refuse_another(up.pid, data_dir, api.http.base_url.port or 0)
         running = [_submit(api, diary, f"r{i}") for i in range(2)]
         diary.wait_until_began("r0", "r1")
         queued = _submit(api, diary, "queued")
@@ -45,6 +48,7 @@ def test_a_stop_lets_running_jobs_finish_leaves_no_process_and_keeps_what_waits(
         assert up.wait(STOP_SECONDS) == 0
     assert processes.that_know(data_dir) == {}
     assert sorted(diary.ended()) == ["r0", "r1"], "they finished, and nothing was begun"
+    assert (tmp_path / "first").read_text().count("ready") == 1
 
     with _up(data_dir, tmp_path / "second", history) as (up, api):
         assert [(api.job(job_id)["state"]) for job_id in running] == ["succeeded", "succeeded"]
@@ -73,6 +77,27 @@ def _up(data_dir: Path, output: Path, history: History) -> Iterator[tuple[subpro
             yield up, api
     finally:
         up.kill()  # what it started follows it
+
+
+def _must_say_where_to_look(data_dir: Path, output: Path) -> None:
+    words = ("demo-key", "/admin/", "Flower", "/metrics", "logs")
+    eventually(lambda: all(word in output.read_text() for word in words), 5)
+    for secret in ("demo-key", "admin-password", "flower-password"):
+        assert stat.S_IMODE((data_dir / secret).stat().st_mode) == 0o600
+
+
+def _must_refuse_another(pid: int, data_dir: Path, port: int) -> None:
+    """On the same data directory, or the same port."""
+    assert f"in use by a running stack (process {pid})" in _refusal(data_dir, port)
+    assert f"Port {port} (WEIGHBRIDGE_PORT) is taken" in _refusal(data_dir.with_name("other"), port)
+
+
+def _refusal(data_dir: Path, port: int) -> str:
+    environ = overlaid(short_environment(WEIGHBRIDGE_DATA_DIR=str(data_dir), WEIGHBRIDGE_PORT=str(port)))
+    done = subprocess.run([ROOT / "bin/up"], env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
 
 
 def _submit(api: Api, diary: Diary, name: str) -> str:

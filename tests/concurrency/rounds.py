@@ -13,7 +13,7 @@ from jobs.lifecycle import Claim
 from jobs.models import Job, WorkerNode
 from tests import job_rows
 
-ROUNDS = 300
+ROUNDS = 150
 HIT = 15  # each order of arrival at least this often
 SPREAD_SECONDS = 0.002  # of the arrivals, about what a statement takes
 
