@@ -1,5 +1,7 @@
 """The web application, for granian's ASGI interface or any other ASGI server."""
 
+from django.conf import settings
+
 from project.serving import Answer, Limits, ThreadBridge
 from project.wsgi import application as _django
 
@@ -16,4 +18,11 @@ def _refusal(status: int) -> Answer:
     return Answer(status, headers, response.content)
 
 
-application = ThreadBridge(_django, _refusal, Limits())
+def _body_bytes(path: str) -> int:
+    """Strangers send bodies too: no more is kept of one than the address could take."""
+    from jobs.api.bodies import limit_bytes
+
+    return limit_bytes() if path.startswith("/api/") else settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 2_621_440
+
+
+application = ThreadBridge(_django, _refusal, Limits(_body_bytes))

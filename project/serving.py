@@ -32,9 +32,9 @@ class Gone(Exception):
 class Limits:
     """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread."""
 
+    body_bytes: Callable[[str], int]  # by path: the largest body that could be acceptable
     threads: int = 4
     waiting: int = 256
-    body_bytes: int = 2_621_440  # what Django itself takes into memory
     body_seconds: float = 60.0
 
 
@@ -76,7 +76,7 @@ class ThreadBridge:
             return
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                body = await _body(receive, self._limits.body_bytes)
+                body = await _body(receive, self._limits.body_bytes(scope["path"]))
         except Gone:
             return
         except TimeoutError:

@@ -75,8 +75,8 @@ def refusal(status: int) -> Answer:
     return Answer(status, [(b"retry-after", b"1")], b"no")
 
 
-def bridge(application: Any = echo, **limits: Any) -> ThreadBridge:
-    return ThreadBridge(application, refusal, Limits(**limits))
+def bridge(application: Any = echo, body_bytes: int = 1000, **limits: Any) -> ThreadBridge:
+    return ThreadBridge(application, refusal, Limits(lambda path: body_bytes, **limits))
 
 
 def ask(asked: ThreadBridge, given: Message, *messages: Message) -> Wire:
