@@ -4,8 +4,9 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Least, Now
 
@@ -62,8 +63,19 @@ def live_key(key: str) -> ApiKey | None:
     """The key's row if it may be used now; that it was is written down once a minute."""
     live = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
     rested = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_IS_WRITTEN_EVERY)
-    mine = ApiKey.objects.filter(digest=digest(key))
-    found = mine.select_related("client").filter(live).annotate(rested=rested).first()
+    mine = ApiKey.objects.select_related("client").filter(live, digest=digest(key))
+    found = mine.annotate(rested=rested).first()
     if found is not None and found.rested:
-        mine.filter(rested).update(last_used_at=Now())
+        arguments: dict[str, Any] = {"key": found.pk, "rest": USE_IS_WRITTEN_EVERY}
+        with connection.cursor() as cursor:
+            cursor.execute(_USED, arguments)
     return found
+
+
+# SKIP LOCKED: nobody's request waits for somebody's open transaction on that row.
+_USED = """
+UPDATE jobs_apikey SET last_used_at = statement_timestamp()
+WHERE id = (SELECT id FROM jobs_apikey
+            WHERE id = %(key)s AND (last_used_at IS NULL OR last_used_at < statement_timestamp() - %(rest)s)
+            FOR NO KEY UPDATE SKIP LOCKED)
+"""

@@ -336,10 +336,10 @@ RETURNING state, cost_class
 """
 
 
-def expire(job_id: UUID | None = None) -> int:
-    """End queued jobs past their start_by: this one, or all; the number of them (P2, P26)."""
+def expire(job_id: UUID | None = None, client_id: int | None = None) -> int:
+    """End queued jobs past their start_by: this one, one client's, or all; the number of them (P2, P26)."""
     with connection.cursor() as cursor:
-        cursor.execute(_EXPIRE, {"job": job_id})
+        cursor.execute(_EXPIRE, {"job": job_id, "client": client_id})
         rows = cursor.fetchall()
     for expired_id, state, cost_class in rows:
         telemetry.FINISHED.labels(cost_class, state).inc()
@@ -352,6 +352,7 @@ _EXPIRE = """
 WITH overdue AS MATERIALIZED (
     SELECT id FROM jobs_job
     WHERE state = 'queued' AND start_by <= statement_timestamp() AND (%(job)s::uuid IS NULL OR id = %(job)s::uuid)
+      AND (%(client)s::bigint IS NULL OR client_id = %(client)s::bigint)
     FOR UPDATE SKIP LOCKED
 )
 UPDATE jobs_job job

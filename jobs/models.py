@@ -16,6 +16,9 @@ class ApiClient(models.Model):
     name = models.CharField(max_length=100, unique=True)
     created_at = models.DateTimeField(db_default=Now())
 
+    class Meta:
+        verbose_name = "API client"
+
     def __str__(self) -> str:
         return self.name
 
@@ -31,6 +34,9 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="To the minute.")
+
+    class Meta:
+        verbose_name = "API key"
 
     def __str__(self) -> str:
         return f"{self.hint}… of {self.client}"

@@ -141,7 +141,9 @@ def wake_due(cost_class: str) -> int:
 
 def prune() -> int:
     """Empty results past their retention, delete keys, jobs and nodes past theirs; bounded per run."""
-    return _in_batches(_prune_results) + _in_batches(_prune_keys) + _in_batches(_prune_jobs) + _prune_nodes()
+    return (
+        _in_batches(_prune_results) + _in_batches(_prune_idempotency_keys) + _in_batches(_prune_jobs) + _prune_nodes()
+    )
 
 
 def _in_batches(prune_some: Callable[[], int]) -> int:
@@ -159,8 +161,8 @@ def _prune_results() -> int:
     return Job.objects.filter(pk__in=gone.values("pk")[:PRUNE_BATCH]).update(result=None, result_expired=True)
 
 
-def _prune_keys() -> int:
-    before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_KEYS_SECONDS)
+def _prune_idempotency_keys() -> int:
+    before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS)
     old = IdempotencyKey.objects.filter(created_at__lt=before).order_by("created_at")
     gone, _ = IdempotencyKey.objects.filter(pk__in=old.values("client", "key")[:PRUNE_BATCH]).delete()
     return gone

@@ -45,10 +45,16 @@ def configure(level: str) -> None:
                 "celery.app.trace": {"level": "WARNING"},
                 "celery.worker.strategy": {"level": "WARNING"},
                 "celery.beat": {"level": "WARNING"},
-                "django.request": {"level": "ERROR"},  # a 404 or 503 is an answer, not an event
+                "django.request": {"level": "ERROR", "filters": ["events"]},
             },
+            # A 404 or 503 is an answer, not an event.
+            "filters": {"events": {"()": "django.utils.log.CallbackFilter", "callback": _is_no_refusal}},
         }
     )
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    return getattr(record, "status_code", None) != 503
 
 
 def _json_formatter() -> logging.Formatter:

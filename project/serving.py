@@ -1,14 +1,13 @@
 """From ASGI to Django's WSGI handler: short requests at WSGI's speed, on a few threads, with slow callers held off them.
 
-A body is read on the event loop, up to a cap, before a thread is taken: who sends slowly, or for ever, holds a connection
-and nothing else. Django's own ASGI handler hops threads for every synchronous middleware and view, and answers a third
+A body is read on the event loop, up to a cap and for a while, before a thread is taken: who sends slowly holds a connection and
+what it has sent, but no thread. Django's own ASGI handler hops threads for every synchronous middleware and view, and answers a third
 as many requests.
 """
 
 import asyncio
 import io
 import sys
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,12 +29,18 @@ class Gone(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread."""
+    """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
 
-    body_bytes: Callable[[str], int]  # by path: the largest body that could be acceptable
+    body_bytes: by path, the largest body that could be acceptable. refuses_by_length: whether Django says of a longer one
+    that it is too long, from its length alone; where it would not look, the answer is ours.
+    """
+
+    body_bytes: Callable[[str], int]
+    refuses_by_length: Callable[[str], bool]
     threads: int = 4
     waiting: int = 256
-    body_seconds: float = 60.0
+    wait_seconds: float = 2.0
+    body_seconds: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,17 @@ class Answer:
 class ThreadBridge:
     """An ASGI application around a WSGI one. `/healthz` is answered on the event loop: it says that this process lives."""
 
-    def __init__(self, application: Application, refusal: Callable[[int], Answer], limits: Limits) -> None:
-        """`refusal` makes the answer to a request that is not passed on, from a status: 408 or 503."""
+    def __init__(self, application: Application, own_answer: Callable[[int, str], Answer], limits: Limits) -> None:
+        """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
+
+        200 is /healthz; 408, 413 and 503 are refusals.
+        """
         self._application = application
-        self._refusal = refusal
+        self._own_answer = own_answer
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, "request")
-        self._taken = 0  # requests in Django, or waiting for a thread; of the event loop alone
+        self._free = asyncio.Semaphore(limits.threads)
+        self._waiting = 0  # for a thread; touched by the event loop alone
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -71,25 +80,47 @@ class ThreadBridge:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
-            await _send_whole(send, scope, _alive())
-            return
+        status = None
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                body = await _body(receive, self._limits.body_bytes(scope["path"]))
+            if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
+                status = 200
+            else:
+                status = await self._refused_or_passed_on(scope, receive, send)
         except Gone:
             return
+        if status is not None:
+            await _send_whole(send, scope, self._own_answer(status, _request_id(scope)))
+
+    async def _refused_or_passed_on(self, scope: Message, receive: Receive, send: Send) -> int | None:
+        """The status of a refusal; None once Django's answer was sent. Raises Gone."""
+        path = scope["path"]
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                body = await _body(receive, self._limits.body_bytes(path))
         except TimeoutError:
-            await _send_whole(send, scope, self._refusal(408))
-            return
-        if self._taken >= self._limits.threads + self._limits.waiting:
-            await _send_whole(send, scope, self._refusal(503))
-            return
-        self._taken += 1
+            return 408
+        if isinstance(body, int) and not self._limits.refuses_by_length(path):
+            return 413
+        if not await self._got_a_thread():
+            return 503
         try:
             await self._pass_on(scope, body, send)
         finally:
-            self._taken -= 1
+            self._free.release()
+        return None
+
+    async def _got_a_thread(self) -> bool:
+        if self._waiting >= self._limits.waiting and self._free.locked():
+            return False
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._limits.wait_seconds):
+                await self._free.acquire()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+        return True
 
     async def _pass_on(self, scope: Message, body: bytes | int, send: Send) -> None:
         loop = asyncio.get_running_loop()
@@ -173,7 +204,8 @@ def _add_headers(environ: dict[str, Any], headers: Headers) -> str:
         # X_Y would be taken for X-Y, which a proxy in front may guard; a body in chunks is whole by now.
         elif "_" not in name and name != "TRANSFER-ENCODING":
             key = f"HTTP_{name.replace('-', '_')}"
-            environ[key] = f"{environ[key]},{value}" if key in environ else value
+            between = "; " if name == "COOKIE" else ","  # HTTP/2 sends each cookie by itself
+            environ[key] = f"{environ[key]}{between}{value}" if key in environ else value
     return declared
 
 
@@ -208,9 +240,8 @@ def _emitted(pieces: Any, started: list[tuple[int, Headers]], emit: Callable[[Me
     return None
 
 
-def _alive() -> Answer:
-    request_id = uuid.uuid4().hex.encode()
-    return Answer(200, [(b"content-type", b"application/json"), (b"x-request-id", request_id)], b'{"status": "ok"}')
+def _request_id(scope: Message) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
 
 
 async def _send_whole(send: Send, scope: Message, answer: Answer) -> None:

@@ -159,8 +159,15 @@ class Custody:
         return since is not None and time.monotonic() - since > ANSWER_SECONDS
 
     def _end_at_hard_deadline(self, lease: Lease) -> None:
+        child = self._children.get(lease.pid)
+        if child is None or not child.stand_still():
+            return  # the next beat finds it vanished
+        # The database may have been away since it was looked at, and the child be at another job (P19). While it
+        # settles, only this may end it (P30).
+        if self._slots.of(lease.pid, lease.token) is None:
+            child.send(signal.SIGCONT)
+            return
         log.warning("hard_deadline", job_id=str(lease.job_id), attempt=lease.attempt, pid=lease.pid)
-        child = self._children[lease.pid]
         child.kill()
         child.await_end()
         self._end_orphans()

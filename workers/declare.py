@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from jobs import registry
 from jobs.registry import JobType, NoParams, WrongJobType
@@ -78,10 +79,18 @@ def _check(
             raise WrongJobType(f"Job type {name!r}: {what} is {value!r}, but must be from 1 to {MOST_ATTEMPTS}.")
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
         raise WrongJobType(f"Job type {name!r}: params is {params!r}, but must be a pydantic model class.")
+    _check_schema(name, params)
     if not (isinstance(cost_class, str) or callable(cost_class)):
         raise WrongJobType(f"Job type {name!r}: cost_class is {cost_class!r}, but must be a name or a function.")
     if example is not None:
         _check_example(name, registry.strict(params), example)
+
+
+def _check_schema(name: str, params: type[BaseModel]) -> None:
+    try:
+        params.model_json_schema()
+    except PydanticInvalidForJsonSchema as error:
+        raise WrongJobType(f"Job type {name!r}: its params have no JSON Schema: {error}") from None
 
 
 def _check_example(name: str, params: type[BaseModel], example: Any) -> None:

@@ -18,7 +18,7 @@ def end_processes(root: int) -> int:
     until = time.monotonic() + PATIENCE_SECONDS
     while (found := _descendants(root)) and time.monotonic() < until:
         for pid in found:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or of another user
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
         _reap()

@@ -53,7 +53,7 @@ def _kill_and_reap(pid: int) -> int:
         if not reaped:
             time.sleep(0.002)  # the kernel is tearing it down
         return int(reaped == pid)
-    except (ProcessLookupError, ChildProcessError):
+    except (ProcessLookupError, ChildProcessError, PermissionError):  # gone, or of another user
         return 0
 
 

@@ -9,7 +9,8 @@ watchdog. Behind all this stand the keeper's hard deadline and Celery's time lim
 import faulthandler
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from workers.failures import Ended, JobCancelled, JobTimeout
@@ -58,6 +59,15 @@ class Limits:
         self._inside = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
+
+    @contextmanager
+    def watched(self, seconds: float) -> Iterator[None]:
+        """For what is not the job, after it: whatever hangs there ends with this process."""
+        self._watch(seconds)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
     def _watch(self, seconds: float) -> None:
         faulthandler.dump_traceback_later(max(seconds, 0.001), exit=True, file=self._traces)

@@ -36,8 +36,8 @@ def attempt_failed(error: BaseException, held: Claim | Lease) -> None:
         hook = on_attempt_failed(settings.WEIGHBRIDGE_ON_ATTEMPT_FAILED)
         if hook is not None:
             hook(error, failed)
-    except Exception:
-        log.exception("on_attempt_failed_raised")
+    except BaseException as raised:  # a SystemExit of the tracker is no reason to end
+        log.error("on_attempt_failed_raised", error=type(raised).__name__)
 
 
 def from_the_keeper(error: BaseException, lease: Lease) -> None:

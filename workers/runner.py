@@ -33,6 +33,7 @@ from workers.once import Database, once
 
 log = structlog.get_logger(__name__)
 
+_HOOK_SECONDS = 10.0  # for an error tracker; one that hangs costs this process, and the job is settled by then
 _SHORTEST_SECONDS = 0.001  # a timer of no time at all would never fire
 
 
@@ -98,12 +99,13 @@ def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> 
     log.info("job_started", type=claim.type, wait_seconds=round(claim.wait_seconds, 3))
     threads = {thread.ident for thread in threading.enumerate()}
     announce(claim)
-    outcome, error = _measured(me, claim)
+    outcome, error = _measured(me, claim, began)
     me.limits.disarm()
     left = _clear_up(threads)
     _settle(me, claim, outcome, error, began)
     if error is not None:
-        reporting.attempt_failed(error, claim)
+        with me.limits.watched(_HOOK_SECONDS):
+            reporting.attempt_failed(error, claim)
         _let_go_of(error)
     if left:
         # A thread cannot be killed, so its process goes. The pool replaces it.
@@ -111,9 +113,9 @@ def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> 
         os._exit(0)
 
 
-def _measured(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | None]:
+def _measured(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, BaseException | None]:
     meter = usage.Meter()
-    outcome, error = _run(me, claim)
+    outcome, error = _run(me, claim, armed_at)
     used = meter.read()
     telemetry.RUN.labels(claim.cost_class).observe(used.run_seconds)
     if claim.attempt == 1:
@@ -127,14 +129,14 @@ def _measured(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | Non
     ), error
 
 
-def _run(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | None]:
+def _run(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, BaseException | None]:
     """The outcome, and the exception that made it, if one did."""
     cut = claim.remaining_seconds is not None and claim.remaining_seconds <= claim.limit_seconds
     retry = settling.retry_of(claim.type)
     error: BaseException | None = None
     try:
         with own_connection():
-            result = me.limits.inside(lambda: _body(me, claim))
+            result = me.limits.inside(lambda: _body(me, claim, armed_at))
         if os.getpid() != me.claimant.pid:
             os._exit(0)  # the handler forked, and this is the fork coming back from it: it is nobody's attempt
         outcome = result if isinstance(result, Outcome) else outcomes.of_result(result, claim.cost_class)
@@ -144,7 +146,7 @@ def _run(me: Equipment, claim: Claim) -> tuple[Outcome, BaseException | None]:
     return outcomes.after_a_signal(me.limits.fired, outcome, error, cut, retry)
 
 
-def _body(me: Equipment, claim: Claim) -> Any:
+def _body(me: Equipment, claim: Claim, armed_at: float) -> Any:
     """What the handler returns; an Outcome if it cannot be called."""
     job_type = registry.get(claim.type)
     if job_type is None:  # claims name known types only, so this is a registry that changed under us
@@ -155,7 +157,7 @@ def _body(me: Equipment, claim: Claim) -> Any:
         # It was valid at the door: the type changed since.
         detail = str(error.errors(include_input=False))
         return outcomes.failed("invalid_params", "The params no longer fit the job type.", detail)
-    return call(job_type.handler, _context(me, claim, params))
+    return call(job_type.handler, _context(me, claim, params, armed_at))
 
 
 def call(handler: Callable[[Any], Any], ctx: JobContext[Any]) -> Any:
@@ -165,13 +167,13 @@ def call(handler: Callable[[Any], Any], ctx: JobContext[Any]) -> Any:
     return handler(ctx)
 
 
-def _context(me: Equipment, claim: Claim, params: Any) -> JobContext[Any]:
+def _context(me: Equipment, claim: Claim, params: Any, armed_at: float) -> JobContext[Any]:
     os.environ[strays.ATTEMPT_VARIABLE] = str(claim.token)
     return JobContext(
         params,
         job_id=claim.job_id,
         attempt=claim.attempt,
-        limit_seconds=claim.limit_seconds,
+        limit_seconds=max(claim.limit_seconds - (time.monotonic() - armed_at), _SHORTEST_SECONDS),
         log=structlog.get_logger(f"{LOGGER}.{claim.type}").bind(job_id=str(claim.job_id), attempt=claim.attempt),
         report=partial(progress.report, claim),
         once=partial(once, Database(claim.job_id, claim.attempt)),
@@ -191,7 +193,7 @@ def _let_go_of(error: BaseException) -> None:
             continue
         known.add(id(one))
         traceback.clear_frames(one.__traceback__)
-        ahead += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+        ahead += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
 
 
 def _clear_up(threads: Collection[int | None]) -> list[str]:

@@ -19,6 +19,7 @@ _NEW_KEY = "weighbridge.new_key"  # in request.META, from the saving to the answ
 @admin.register(ApiClient)
 class ApiClientAdmin(ReadOnlyAdmin):
     list_display = ("name", "created_at")
+    fields = ("name",)
     search_fields = ("name",)
     ordering = ("name",)
 

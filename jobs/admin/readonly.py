@@ -1,4 +1,4 @@
-"""Pages to look at: what they show is written by admission, lifecycle and the keepers alone."""
+"""Pages to look at: what they show is not changed there."""
 
 from typing import Any
 

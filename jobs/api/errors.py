@@ -1,5 +1,6 @@
 """Every error of the API as problem+json (RFC 9457), each with a sentence for whoever reads it."""
 
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.views.csrf import csrf_failure
 from django.views.defaults import page_not_found
 from django.views.defaults import server_error as plain_server_error
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from rest_framework import exceptions
 
 from jobs.admission import Rejected
@@ -126,7 +128,7 @@ class Problem(Exception):
     def invalid(cls, code: str, detail: str, error: ValidationError, within: tuple[str, ...] = ()) -> "Problem":
         """Places and reasons. The offending value is left out: it may be a secret."""
         errors = [
-            {"loc": [*within, *map(str, item["loc"])], "msg": item["msg"].removeprefix("Value error, ")}
+            {"loc": [*within, *map(str, item["loc"])], "msg": _said(item)}
             for item in error.errors(include_url=False, include_context=False, include_input=False)
         ]
         return cls(422, code, detail, errors=errors[:100])
@@ -143,6 +145,12 @@ class Problem(Exception):
             "The database cannot be reached now. Of a submit it is not known whether it was accepted.",
             retry_after=5,
         )
+
+
+def _said(error: "ErrorDetails") -> str:
+    """Pydantic's words, but for those that speak of its own models."""
+    plain = {"extra_forbidden": "There is no field of that name.", "model_type": "Must be a JSON object."}
+    return plain.get(error["type"], error["msg"].removeprefix("Value error, "))
 
 
 def _why(rejected: Rejected) -> str:
@@ -203,7 +211,9 @@ def as_problem(error: Exception) -> Problem:
         case exceptions.NotFound():
             return Problem.not_found(str(error.detail))
         case _:
-            log.exception("request_failed", exc_info=error)
+            # Without its message, which may hold params.
+            frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
+            log.error("request_failed", error=type(error).__name__, frames="".join(frames))
             return Problem.internal_error()
 
 

@@ -27,8 +27,8 @@ class ListQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     state: Annotated[list[State], Field(max_length=6)] = []
-    type: Annotated[str, Field(max_length=100)] = ""
-    cost_class: Annotated[str, Field(max_length=63)] = ""
+    type: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+    cost_class: Annotated[str | None, Field(min_length=1, max_length=63)] = None
     label: Annotated[list[str], Field(max_length=16)] = []
     accepted_after: Instant | None = None
     cursor: str | None = None
@@ -36,7 +36,7 @@ class ListQuery(BaseModel):
 
     @field_validator("type", "cost_class", "label")
     @classmethod
-    def _can_be_looked_for(cls, value: str | list[str]) -> str | list[str]:
+    def _can_be_looked_for(cls, value: str | list[str] | None) -> str | list[str] | None:
         if holds_nul(value):
             raise ValueError("Nothing that is stored holds the character U+0000.")
         return value
@@ -47,6 +47,8 @@ class ListQuery(BaseModel):
         for label in labels:
             if not label.partition(":")[0] or ":" not in label:
                 raise ValueError("A label is asked for as name:value.")
+        if len({label.partition(":")[0] for label in labels}) < len(labels):
+            raise ValueError("No job has two values of one label; each may be asked for once.")
         return labels
 
 
@@ -64,7 +66,7 @@ def asked(query: QueryDict) -> Asked:
     except ValidationError as error:
         raise Problem.invalid("invalid_request", "The query is not one that this list knows.", error) from None
     labels = dict(label.split(":", 1) for label in read.label)
-    filters = Filters(tuple(read.state), read.type, read.cost_class, labels, read.accepted_after)
+    filters = Filters(tuple(read.state), read.type or "", read.cost_class or "", labels, read.accepted_after)
     return Asked(filters, None if read.cursor is None else _before(read.cursor), read.page_size)
 
 

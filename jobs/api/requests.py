@@ -19,6 +19,11 @@ _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
 
 
+def request_id(given: str) -> str:
+    """The caller's own if it is a plain word, else a new one."""
+    return given if _GIVEN.fullmatch(given) else uuid.uuid4().hex
+
+
 class RequestId:
     """Takes the caller's X-Request-Id if it is a plain word, else makes one; returns it either way."""
 
@@ -26,14 +31,13 @@ class RequestId:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        given = request.headers.get("X-Request-Id", "")
-        request_id = given if _GIVEN.fullmatch(given) else uuid.uuid4().hex
-        request.META[REQUEST_ID] = request_id
+        name = request_id(request.headers.get("X-Request-Id", ""))
+        request.META[REQUEST_ID] = name
         began = time.perf_counter()
-        with bound_contextvars(request_id=request_id):
+        with bound_contextvars(request_id=name):
             response = self._answer(request)
             _record(request, response, time.perf_counter() - began)
-        response.headers["X-Request-Id"] = request_id
+        response.headers["X-Request-Id"] = name
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:

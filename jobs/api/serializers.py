@@ -164,7 +164,7 @@ def summary(row: Job) -> dict[str, Any]:
         "finished_at": _instant(row.finished_at),
         "start_by": _instant(row.start_by),
         "deadline_at": _instant(row.deadline_at),
-        "timeout_seconds": row.timeout_seconds,
+        "timeout_seconds": float(row.timeout_seconds),
         "attempt": row.attempt,
         "failures": row.failures,
         "max_attempts": row.max_attempts,
@@ -191,11 +191,16 @@ def _progress(row: Job) -> dict[str, Any] | None:
 def _timings(row: Job) -> dict[str, Any]:
     wait = None if row.started_at is None else (row.started_at - row.accepted_at).total_seconds()
     return {
-        "wait_seconds": wait,
-        "run_seconds": row.run_seconds,
-        "cpu_seconds": row.cpu_seconds,
+        "wait_seconds": _rounded(wait),
+        "run_seconds": _rounded(row.run_seconds),
+        "cpu_seconds": _rounded(row.cpu_seconds),
         "peak_rss_bytes": row.peak_rss_bytes,
     }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """To the microsecond: more is noise."""
+    return None if seconds is None else round(seconds, 6)
 
 
 def cost_class(view: ClassView) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """The HTTP API: parse, call, render. What is true is decided elsewhere."""
 
-from typing import cast
+import json
+from typing import Any, cast
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -34,8 +34,9 @@ class Jobs(View):
 
     def get(self, request: Request) -> Response:
         asked = pages.asked(request.query_params)
+        lifecycle.expire(client_id=_caller(request).pk)  # first, so that a filter by state sees stored truths (P2)
         found = listing.page(_caller(request).pk, asked.filters, asked.before, asked.size)
-        jobs = [serializers.summary(_expired_if_over(request, job)) for job in found.jobs]
+        jobs = [serializers.summary(job) for job in found.jobs]
         return Response(pages.shown(found, jobs, request.query_params, request.path))
 
     def post(self, request: Request) -> Response:
@@ -53,7 +54,7 @@ class Jobs(View):
             case admission.Replayed(job):
                 return _replayed(request, job)
             case admission.Admitted(job):
-                return _accepted(job)
+                return _accepted(request, job)
 
 
 class OneJob(View):
@@ -76,9 +77,9 @@ class OneJob(View):
         done = lifecycle.cancel(job.pk)
         job = queries.job_of(_caller(request).pk, job_id)
         if done is None and job.state != State.CANCELLED:
-            raise Problem.not_cancellable(serializers.job(job))
+            raise Problem.not_cancellable(_as_allowed(request, job))
         # By the job that is shown: it may have ended since it was asked to.
-        return Response(serializers.job(job), status=200 if job.state == State.CANCELLED else 202)
+        return Response(_as_allowed(request, job), status=200 if job.state == State.CANCELLED else 202)
 
 
 def _caller(request: Request) -> ApiClient:
@@ -97,18 +98,19 @@ def _expired_if_due(request: Request, job: Job) -> Job:
     return job
 
 
-def _expired_if_over(request: Request, job: Job) -> Job:
-    """The same for one of many: only those are asked about that are over by our own clock."""
-    return _expired_if_due(request, job) if job.start_by is not None and job.start_by <= timezone.now() else job
+def _as_allowed(request: Request, job: Job) -> dict[str, Any]:
+    """Who may submit or cancel, but not read, is not told results."""
+    credentials: Any = request.auth
+    return serializers.job(job) if READ in credentials.scopes else {**serializers.summary(job), "result": None}
 
 
-def _accepted(job: Job, **headers: str) -> Response:
-    shown = serializers.job(job)
+def _accepted(request: Request, job: Job, **headers: str) -> Response:
+    shown = _as_allowed(request, job)
     return Response(shown, status=202, headers={"Location": shown["links"]["self"], **_when_to_ask(job), **headers})
 
 
 def _replayed(request: Request, job: Job) -> Response:
-    return _accepted(_expired_if_due(request, job), **{"Idempotency-Replayed": "true"})
+    return _accepted(request, _expired_if_due(request, job), **{"Idempotency-Replayed": "true"})
 
 
 def _when_to_ask(job: Job) -> dict[str, str]:
@@ -118,7 +120,7 @@ def _when_to_ask(job: Job) -> dict[str, str]:
 class Result(View):
     scopes = {"GET": READ}
 
-    def get(self, request: Request, job_id: UUID) -> Response:
+    def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
         job = _as_it_is(request, job_id)
         if not State(job.state).terminal:
             sentence = f"The job is {job.state}; its result comes when it has succeeded."
@@ -127,7 +129,8 @@ class Result(View):
             raise Problem(409, "no_result", f"The job is {job.state}; only one that succeeded has a result.")
         if job.result_expired:
             raise Problem(410, "result_gone", "The result was kept for its time, and is gone; the job is still shown.")
-        return Response(job.result)
+        # Not DRF's Response, which makes nothing of null.
+        return HttpResponse(json.dumps(job.result, ensure_ascii=False), content_type="application/json")
 
 
 class Classes(View):

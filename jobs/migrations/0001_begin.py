@@ -37,6 +37,9 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
+            options={
+                'verbose_name': 'API client',
+            },
         ),
         migrations.CreateModel(
             name='Sweep',
@@ -59,6 +62,9 @@ class Migration(migrations.Migration):
                 ('last_used_at', models.DateTimeField(blank=True, help_text='To the minute.', null=True)),
                 ('client', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='keys', to='jobs.apiclient')),
             ],
+            options={
+                'verbose_name': 'API key',
+            },
         ),
         migrations.CreateModel(
             name='WorkerNode',

@@ -278,3 +278,11 @@ def test_the_times_of_a_job_are_told_as_far_as_they_are_known(api: InProcessApi)
     assert re.fullmatch(r"queue;dur=\d+\.\d", api.get(f"/jobs/{job_id}").headers["Server-Timing"])
     job_rows.succeed(claimed)
     assert re.fullmatch(r"queue;dur=\d+\.\d, run;dur=100\.0", api.get(f"/jobs/{job_id}").headers["Server-Timing"])
+
+
+@pytest.mark.parametrize("scopes", [("jobs:cancel",), ("jobs:cancel", "jobs:read")])
+def test_a_key_that_may_not_read_is_told_no_results_by_cancelling(scopes: tuple[str, ...]) -> None:
+    api = InProcessApi(*scopes)
+    job = job_rows.a_finished_job(client=api.client, result={"secret": 1})
+    told = problem(api.cancel(str(job.pk)), 409, "not_cancellable")["job"]
+    assert told["result"] == ({"secret": 1} if "jobs:read" in scopes else None)

@@ -125,7 +125,8 @@ def test_a_filter_that_few_pass_makes_short_pages_that_go_on(
 def test_a_job_past_its_start_by_is_shown_expired(api: InProcessApi) -> None:
     job_id = api.submit()
     Job.objects.filter(pk=job_id).update(start_by=Now() - timedelta(seconds=1))
-    assert [job["state"] for job in listed(api)["jobs"]] == ["expired"]
+    assert ids(listed(api, ("state", "queued"))) == []
+    assert [job["state"] for job in listed(api, ("state", "expired"))["jobs"]] == ["expired"]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,9 @@ def test_a_job_past_its_start_by_is_shown_expired(api: InProcessApi) -> None:
         ("type=a&type=b", "type"),
         ("label=team", "label"),
         ("label=:ops", "label"),
+        ("label=a:1&label=a:2", "label"),
+        ("type=", "type"),
+        ("cost_class=", "cost_class"),
         ("accepted_after=yesterday", "accepted_after"),
         ("accepted_after=1700000000", "accepted_after"),
         ("accepted_after=2030-01-01T00:00:00", "accepted_after"),
@@ -162,15 +166,16 @@ def test_a_key_that_may_not_read_sees_no_list() -> None:
     problem(InProcessApi("jobs:submit").get("/jobs"), 403, "forbidden")
 
 
-def test_a_page_costs_one_query_and_one_more_with_a_filter(
+def test_a_page_costs_two_statements_and_one_more_with_a_filter(
     api: InProcessApi, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(3):
         api.submit()
     key = 1
-    with django_assert_num_queries(key + 1):
+    expire = 1
+    with django_assert_num_queries(key + expire + 1):
         listed(api)
-    with django_assert_num_queries(key + 2):
+    with django_assert_num_queries(key + expire + 2):
         listed(api, ("type", "probe.sleep"))
 
 
@@ -184,9 +189,16 @@ def test_a_result_comes_alone_once_there_is_one(api: InProcessApi) -> None:
     claimed = job_rows.claim(node, types=("probe.sleep",))
     assert claimed is not None
     problem(api.get(f"/jobs/{job_id}/result"), 409, "not_finished", retryable=True)
-    job_rows.succeed(claimed, [1, {"two": None}])
+    job_rows.succeed(claimed, [1, {"two": "é"}])
     response = api.get(f"/jobs/{job_id}/result")
-    assert (response.status_code, response.json()) == (200, [1, {"two": None}])
+    assert (response.status_code, response.json()) == (200, [1, {"two": "é"}])
+
+
+def test_a_result_that_is_null_is_json_too(api: InProcessApi) -> None:
+    job = job_rows.a_finished_job(client=api.client, result=None)
+    response = api.get(f"/jobs/{job.pk}/result")
+    assert (response.status_code, response.content) == (200, b"null")
+    assert response.headers["Content-Type"] == "application/json"
 
 
 def test_a_job_that_did_not_succeed_has_no_result(api: InProcessApi) -> None:

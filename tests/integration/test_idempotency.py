@@ -195,3 +195,11 @@ def test_a_mismatch_names_the_key_and_what_to_do(api: InProcessApi) -> None:
 def test_the_method_and_the_path_are_part_of_the_request() -> None:
     made = {idempotency.read("k", method, path, {}).fingerprint for method in ("POST", "PUT") for path in ("/a", "/b")}
     assert len(made) == 4
+
+
+@pytest.mark.parametrize("scopes", [("jobs:submit",), ("jobs:submit", "jobs:read")])
+def test_a_key_that_may_not_read_is_told_no_results_by_sending_again(scopes: tuple[str, ...]) -> None:
+    api = InProcessApi(*scopes)
+    send(api)
+    job_rows.succeed(claim_probe(a_probe_node()), {"secret": 1})
+    assert send(api).json()["result"] == ({"secret": 1} if "jobs:read" in scopes else None)

@@ -1,4 +1,4 @@
-"""Keys are made, listed, rotated and revoked by command and in the admin; a key is shown once (P39)."""
+"""Keys are made, listed, rotated and revoked by command, made and revoked in the admin; a key is shown once (P39)."""
 
 import re
 from datetime import timedelta
@@ -8,12 +8,14 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.db.models.functions import Now
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from jobs import keys
 from jobs.models import ApiClient, ApiKey
+from tests.second_connections import Elsewhere
 
 pytestmark = pytest.mark.django_db
 
@@ -126,6 +128,15 @@ def test_a_use_is_written_once_a_minute(django_assert_num_queries: DjangoAssertN
     assert first is not None
 
 
+@pytest.mark.django_db(transaction=True)
+def test_nobodys_open_transaction_on_a_key_holds_up_its_requests(other: Elsewhere) -> None:
+    key = told("make", "shop")
+    with transaction.atomic():
+        ApiKey.objects.select_for_update().get(digest=keys.digest(key))
+        assert other.run(lambda: keys.live_key(key) is not None, 5)
+    assert row_of(key).last_used_at is None
+
+
 # ── In the admin ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -166,6 +177,11 @@ def test_an_operator_revokes_keys(operator: Client) -> None:
     page = operator.post(ADMIN_LIST, {"action": "revoke", "_selected_action": chosen}, follow=True)
     assert "Revoked: 1; revoked before: 1." in page.content.decode()
     assert not any(map(works, made))
+
+
+def test_an_operator_makes_a_client_by_its_name_alone(operator: Client) -> None:
+    operator.post("/admin/jobs/apiclient/add/", {"name": "shop"})
+    assert ApiClient.objects.get().name == "shop"
 
 
 def test_who_may_only_look_makes_and_revokes_nothing() -> None:

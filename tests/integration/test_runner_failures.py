@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.db import DatabaseError
@@ -127,3 +127,12 @@ def test_what_escapes_the_runner_settles_the_job_and_ends_the_process(
     monkeypatch.setattr(runner, "_measured", fails)
     job = run(lambda ctx: "done")
     assert (job.state, job.error_code, ended) == ("failed", "internal_error", [1])
+
+
+def test_an_exception_with_odd_attributes_is_let_go_like_any_other(run: Callable[..., Job]) -> None:
+    class Odd(Exception):
+        exceptions: ClassVar[dict[str, str]] = {"a": "not an exception"}
+
+    assert run(raising(Odd())).error_code == "handler_error"
+    group = ExceptionGroup("both", [ValueError("one"), KeyError("two")])
+    assert run(raising(group)).error_code == "handler_error"

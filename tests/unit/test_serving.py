@@ -71,12 +71,14 @@ def echo(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     return [environ["wsgi.input"].read()]
 
 
-def refusal(status: int) -> Answer:
-    return Answer(status, [(b"retry-after", b"1")], b"no")
+def own_answer(status: int, request_id: str) -> Answer:
+    return Answer(status, [(b"x-request-id", request_id.encode())], b"ours")
 
 
-def bridge(application: Any = echo, body_bytes: int = 1000, **limits: Any) -> ThreadBridge:
-    return ThreadBridge(application, refusal, Limits(lambda path: body_bytes, **limits))
+def bridge(application: Any = echo, *, body_bytes: int = 1000, **limits: Any) -> ThreadBridge:
+    return ThreadBridge(
+        application, own_answer, Limits(lambda path: body_bytes, lambda path: path != "/form", **limits)
+    )
 
 
 def ask(asked: ThreadBridge, given: Message, *messages: Message) -> Wire:
@@ -125,6 +127,17 @@ def test_a_header_with_an_underscore_is_not_taken_for_another() -> None:
     assert "HTTP_X_REQUEST_ID" not in environ
 
 
+def test_cookies_that_come_one_by_one_are_one_line() -> None:
+    given = scope()
+    given["headers"] = [(b"cookie", b"a=1"), (b"cookie", b"b=2")]
+    assert environ_for(given, part(b""))["HTTP_COOKIE"] == "a=1; b=2"
+
+
+def test_where_django_would_take_a_large_body_for_an_empty_one_the_refusal_is_ours() -> None:
+    wire = ask(bridge(_never, body_bytes=25), scope(path="/form"), part(b"x" * 26))
+    assert (wire.status, wire.body) == (413, b"ours")
+
+
 def test_chunks_become_a_length() -> None:
     environ = environ_for(scope(headers={"Transfer-Encoding": "chunked"}), part(b"abc", more=True), part(b""))
     assert environ["CONTENT_LENGTH"] == "3"
@@ -159,7 +172,7 @@ def test_who_sends_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch
 
 def test_a_body_that_does_not_come_in_time_is_told_so_and_takes_no_thread() -> None:
     wire = ask(bridge(_never, body_seconds=0.05), scope(), part(b"a", more=True))
-    assert (wire.status, wire.body) == (408, b"no")
+    assert (wire.status, wire.body) == (408, b"ours")
 
 
 def test_of_a_caller_that_went_nothing_is_passed_on() -> None:
@@ -207,14 +220,13 @@ def test_healthz_needs_no_thread_and_no_body(method: str) -> None:
         async def both() -> Wire:
             held = asyncio.ensure_future(hold())
             wire = Wire()
-            await asked(scope(method, "/healthz"), wire.receive, wire.send)
+            await asked(scope(method, "/healthz", {"X-Request-Id": "mine"}), wire.receive, wire.send)
             await held
             return wire
 
         wire = asyncio.run(asyncio.wait_for(both(), 20))
-    assert wire.status == 200
-    assert wire.headers["x-request-id"]
-    assert wire.body == (b'{"status": "ok"}' if method == "GET" else b"")
+    assert (wire.status, wire.headers["x-request-id"]) == (200, "mine")
+    assert wire.body == (b"ours" if method == "GET" else b"")
 
 
 def test_more_than_may_wait_are_refused_at_once() -> None:
@@ -223,25 +235,41 @@ def test_more_than_may_wait_are_refused_at_once() -> None:
 
         async def three() -> tuple[Wire, Wire]:
             first = asyncio.ensure_future(hold())
-            while asked._taken < 1:
+            while not asked._free.locked():
                 await asyncio.sleep(0.005)
             waiting, third = Wire(part(b"w")), Wire(part(b"t"))
             second = asyncio.ensure_future(asked(scope(), waiting.receive, waiting.send))
-            while asked._taken < 2:
+            while asked._waiting < 1:
                 await asyncio.sleep(0.005)
             await asked(scope(), third.receive, third.send)
             await asyncio.gather(first, second)
             return waiting, third
 
         waiting, third = asyncio.run(asyncio.wait_for(three(), 20))
-    assert (third.status, third.headers["retry-after"]) == (503, "1")
+    assert (third.status, third.body) == (503, b"ours")
     assert (waiting.status, waiting.body) == (200, b"w")
+
+
+def test_nobody_waits_long_for_a_thread() -> None:
+    with _held(threads=1, waiting=5, wait_seconds=0.05) as (asked, hold):
+
+        async def both() -> Wire:
+            first = asyncio.ensure_future(hold())
+            while not asked._free.locked():
+                await asyncio.sleep(0.005)
+            waiting = Wire(part(b"w"))
+            await asked(scope(), waiting.receive, waiting.send)
+            await first
+            return waiting
+
+        waiting = asyncio.run(asyncio.wait_for(both(), 20))
+    assert (waiting.status, waiting.body) == (503, b"ours")
 
 
 class _held:
     """A bridge, and a coroutine that holds one of its threads until the next turns of the loop are over."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, **limits: Any) -> None:
         self._begun, self._go = threading.Event(), threading.Event()
         self._bridge = bridge(self._answer, **limits)
 

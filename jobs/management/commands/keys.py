@@ -1,12 +1,16 @@
 """Making, listing, rotating and revoking the keys of API clients."""
 
+from argparse import ArgumentTypeError
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.utils import InterfaceError, OperationalError
 
 from jobs import keys
 from jobs.models import ApiClient, ApiKey
+
+MOST = 36_600  # days: a hundred years
 
 
 class Command(BaseCommand):
@@ -17,12 +21,17 @@ class Command(BaseCommand):
         make = what.add_parser("make", help="Make a key for a client; a client that is not there is made too.")
         make.add_argument("client", help="The client's name; jobs belong to it, never to one of its keys.")
         make.add_argument(
-            "--scope", action="append", choices=keys.ALL_SCOPES, help="May be given more than once; all if never."
+            "--scope",
+            action="append",
+            choices=keys.ALL_SCOPES,
+            help="May be given more than once. Default: all scopes.",
         )
         _lasting(make)
         listing = what.add_parser("list", help="List keys: id, first characters, client, scopes, last use, end.")
         listing.add_argument("client", nargs="?", help="Only this client's.")
-        rotate = what.add_parser("rotate", help="Make a key like another one, which works on for the overlap.")
+        rotate = what.add_parser(
+            "rotate", help="Make a new key in place of another, which goes on working for the overlap."
+        )
         rotate.add_argument("id", type=int, help="The id that `keys list` shows.")
         rotate.add_argument("--overlap-hours", type=positive_number, default=24.0, help="Default: 24.")
         _lasting(rotate)
@@ -30,7 +39,10 @@ class Command(BaseCommand):
         revoke.add_argument("id", type=int, help="The id that `keys list` shows.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        getattr(self, f"_{options['what']}")(**options)
+        try:
+            getattr(self, f"_{options['what']}")(**options)
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"The database cannot be asked: {str(error).splitlines()[0]}") from None
 
     def _make(self, client: str, scope: list[str] | None, days: float | None, **others: Any) -> None:
         if not 1 <= len(client.strip()) <= 100:
@@ -66,9 +78,12 @@ def _lasting(parser: Any) -> None:
 
 
 def positive_number(text: str) -> float:
-    number = float(text)
-    if not 0 < number <= 36_600:
-        raise ValueError
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= MOST:
+        raise ArgumentTypeError(f"{text!r} is not a number above 0 and up to {MOST}")
     return number
 
 
