@@ -81,5 +81,15 @@ def the_timings_fit(**kwargs: Any) -> list[CheckMessage]:
     return found
 
 
+@register
+def a_key_does_not_outlast_its_job(**kwargs: Any) -> list[CheckMessage]:
+    """A key goes with its job: one that is promised for longer would make a second job when it comes again (P39a)."""
+    keys, kept = settings.WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS, settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS
+    if keys <= kept:
+        return []
+    at_most = f"WEIGHBRIDGE_KEEP_JOBS_SECONDS, which is {kept:g}"
+    return [Error(f"WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS is {keys:g}, but must be at most {at_most}.", id="jobs.E006")]
+
+
 def _short_lease(lease: float, at_least: str, identity: str) -> Error:
     return Error(f"WEIGHBRIDGE_LEASE_SECONDS is {lease:g}, but must be at least {at_least}.", id=identity)

@@ -1,4 +1,4 @@
-"""Composes the rooms: settings, the Celery application, URLs, the WSGI entry point."""
+"""Composes the rooms: settings, the Celery application, URLs, the web application."""
 
 from project.celery import app
 

@@ -12,6 +12,7 @@ from stack.failures import StackError
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 DEFAULT_PORTS = {"DATABASE_URL": 5432, "REDIS_URL": 6379}
+SCHEMES = {"DATABASE_URL": ("postgresql", "postgres"), "REDIS_URL": ("redis", "rediss")}
 PRODUCTS = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
 
 
@@ -32,6 +33,8 @@ def _host_and_port(variable: str, url: str) -> tuple[str, int]:
         host, port = parts.hostname or "127.0.0.1", parts.port or DEFAULT_PORTS[variable]
     except ValueError:
         raise StackError(f"{variable} is not a readable URL; its port must be a number up to 65535.") from None
+    if parts.scheme not in SCHEMES[variable]:
+        raise StackError(f"{variable} must begin with {' or '.join(f'{scheme}://' for scheme in SCHEMES[variable])}.")
     return host, port
 
 

@@ -1,5 +1,7 @@
 """Options of the whole suite."""
 
+from typing import Any
+
 import pytest
 
 
@@ -9,16 +11,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# Stacks that several files use. Each would be started once more in the other half of the tests.
-SHARED_STACKS = ("shared", "four_webs", "misbehaving", "hurt_stack")
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With -n: what shares a stack stays together, or the other half of the tests would start it once more."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+    class ByStack(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            """A folder below tests/acceptance is for tests of one stack; anywhere else a file is by itself."""
+            file = nodeid.partition("::")[0]
+            folder = file.rpartition("/")[0]
+            return folder if folder.startswith("tests/acceptance/") else file
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With -n: what uses one stack stays together, and so does what is in one file."""
-    for item in items:
-        used = [stack for stack in SHARED_STACKS if stack in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group(used[0] if used else str(item.path)))
+    return ByStack(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -76,10 +76,10 @@ class Laboratory:
         params = {"calls": calls, "deadline_seconds": DEADLINE_SECONDS}
         jobs = []
         with Api(self.stack.url, self.stack.key) as api:
-            for _ in range(ROUNDS):
+            for _ in range(1 + ROUNDS):
                 together.wait(60)
                 jobs.append(api.ended(api.submit("http.aggregate", params)))
-        return jobs
+        return jobs[1:]  # a process's first calls prepare it for all others
 
 
 def service_of(name: str, pool: str) -> str:

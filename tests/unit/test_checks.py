@@ -78,3 +78,11 @@ def test_a_lease_outlasts_three_beats_and_a_gap_between_sweeps(
     messages = checks.the_timings_fit()
     assert [message.id for message in messages] == found
     assert all(message.is_serious() and f"LEASE_SECONDS is {lease:g}" in message.msg for message in messages)
+
+
+@pytest.mark.parametrize(("keys", "kept", "found"), [(10, 10, []), (11, 10, ["jobs.E006"])])
+def test_a_key_does_not_outlast_its_job(settings: Any, keys: float, kept: float, found: list[str]) -> None:
+    settings.WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS, settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS = keys, kept
+    messages = checks.a_key_does_not_outlast_its_job()
+    assert [message.id for message in messages] == found
+    assert all("SECONDS is 11, but must be at most" in message.msg for message in messages)
