@@ -215,6 +215,12 @@ def _uninterrupted(action: Callable[[], None]) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         action()
+    except RuntimeError as error:
+        # Another thread of the process may take a signal all the same. Two in a row can cut the lock-keeping of `threading`
+        # in two, which then complains of its lock; what matters is what the handler raised.
+        if error.__context__ is None:
+            raise
+        raise error.__context__ from None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

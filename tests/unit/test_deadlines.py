@@ -189,3 +189,21 @@ def test_addresses_are_used_again_for_a_while(monkeypatch):
     monkeypatch.setattr(deadlines, "NAMES_SECONDS", 0.0)
     with pytest.raises(socket.gaierror):
         resolve("localhost")
+
+
+def test_what_a_signal_raised_counts_also_when_it_broke_the_lock_that_was_being_kept():
+    """As threading does when its lock-keeping is cut in two by a second signal."""
+
+    class Stopped(BaseException):
+        pass
+
+    def cut_in_two() -> None:
+        try:
+            raise Stopped
+        finally:
+            threading.Lock().release()
+
+    with pytest.raises(Stopped):
+        deadlines._uninterrupted(cut_in_two)
+    with pytest.raises(RuntimeError, match="release unlocked lock"):
+        deadlines._uninterrupted(lambda: threading.Lock().release())
