@@ -8,6 +8,7 @@ loop's log and goes on. So the main thread only waits, and what is raised there 
 Names are looked up in a process of its own (20 ms), because a thread inside getaddrinfo cannot be ended.
 """
 
+import _thread
 import asyncio
 import contextvars
 import json
@@ -89,14 +90,14 @@ def run_within(
 
     `work` runs in another thread and is to end by itself at the deadline; it is cancelled FENCE_SECONDS after it.
     `check` is called here every LOOK_SECONDS. What it raises, and what a signal handler raises, cancels the work
-    and is raised again once the loop, its tasks and its thread have ended, or after END_SECONDS if they do not.
+    and is raised again once the loop and its tasks have ended, or after END_SECONDS if they do not.
     """
     check()
     room = _Room(deadline, work)
     # Looks, not instants, here and in held_to: after a machine stood still, work gets its time to end all the same.
     looks_left = round((FENCE_SECONDS + END_SECONDS) / LOOK_SECONDS)
     try:
-        _uninterrupted(room.thread.start)
+        room.begin()
         while not room.ended and looks_left:
             room.wait(LOOK_SECONDS)
             check()
@@ -148,6 +149,7 @@ class _Room(Generic[T]):
         self._task: asyncio.Task[T] | None = None
         self._stopped = False
         self._given_up_at = math.inf
+        self._begun = False
         self.ended = False
         # A bare lock, because threading.Event and Thread.join do not survive an exception from a signal handler:
         # the one can keep its inner lock, the other takes the thread for ended (CPython 3.11).
@@ -157,17 +159,37 @@ class _Room(Generic[T]):
         self._error: BaseException | None = None
         # The context goes along, so that log lines carry the job. A daemon never holds up the end of the process.
         run = contextvars.copy_context().run
-        self.thread = threading.Thread(target=run, args=(self._live,), name="weighbridge-calls", daemon=True)
+        self._thread = threading.Thread(target=run, args=(self._live,), name="weighbridge-calls", daemon=True)
+
+    def begin(self) -> None:
+        """Thread.start would not survive such an exception either, so a bare thread calls it: no handler runs there.
+
+        To block signals here would not do: any other thread of the process may take them for the main thread.
+        """
+        self._begun = True
+        _thread.start_new_thread(self._start, ())
+
+    def _start(self) -> None:
+        try:
+            self._thread.start()
+        except BaseException as error:
+            self._has_ended(error)
 
     def _live(self) -> None:
+        # The main thread is woken at once only by signals that it takes itself.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             with asyncio.Runner(loop_factory=_Loop) as runner:
                 self._values.append(runner.run(self._fenced()))
         except BaseException as error:
-            self._error = error
-        finally:
-            self.ended = True
-            self._latch.release()
+            self._has_ended(error)
+        else:
+            self._has_ended(None)
+
+    def _has_ended(self, error: BaseException | None) -> None:
+        self._error = error
+        self.ended = True
+        self._latch.release()
 
     async def _fenced(self) -> T:
         self._task = asyncio.current_task()
@@ -191,14 +213,12 @@ class _Room(Generic[T]):
 
     def end(self) -> None:
         """Stop the work if it goes on, and wait until nothing of it is left, for END_SECONDS from the first call on."""
-        if self.thread.ident is None:
+        if not self._begun:
             return
         self._given_up_at = min(self._given_up_at, time.monotonic() + END_SECONDS)
         if not self.ended:
             self._stop()
             self.wait(max(0.0, self._given_up_at - time.monotonic()))
-        if self.ended:
-            _uninterrupted(lambda: self.thread.join(END_SECONDS))  # it is past its last statement
 
     def outcome(self) -> T:
         if isinstance(self._error, asyncio.CancelledError) or not (self._error or self._values):
@@ -206,23 +226,6 @@ class _Room(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._values[0]
-
-
-def _uninterrupted(action: Callable[[], None]) -> None:
-    """Do something short that no signal handler may cut in two; threads begun here never get signals at all."""
-    # Asked for first: blocking may itself raise what was pending, and must be undone then too.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        action()
-    except RuntimeError as error:
-        # Another thread of the process may take a signal all the same. Two in a row can cut the lock-keeping of `threading`
-        # in two, which then complains of its lock; what matters is what the handler raised.
-        if error.__context__ is None:
-            raise
-        raise error.__context__ from None
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _known: dict[tuple[str, ...], tuple[float, list[Any]]] = {}
