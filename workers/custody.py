@@ -79,10 +79,13 @@ class Custody:
 
     def _hold_children(self, celery_pid: int) -> None:
         for pid in kernel.children_of(celery_pid) - self._children.keys():
-            child = Child.hold(pid)
-            if child is not None:
-                self._children[pid] = child
-                self._selector.register(child.pidfd, selectors.EVENT_READ, self._let_go_of(child))
+            self._hold(Child.hold(pid))
+
+    def _hold(self, child: Child | None) -> Child | None:
+        if child is not None:
+            self._children[child.pid] = child
+            self._selector.register(child.pidfd, selectors.EVENT_READ, self._let_go_of(child))
+        return child
 
     def _let_go_of(self, child: Child) -> Callable[[object], None]:
         def let_go(_: object) -> None:
@@ -95,6 +98,9 @@ class Custody:
 
     def _lives(self, lease: Lease) -> bool:
         child = self._children.get(lease.pid)
+        # A list of children proves that one lives, but not that one is gone.
+        if child is None and kernel.is_alive(lease.pid, lease.process_started):
+            child = self._hold(Child.hold(lease.pid))
         return child is not None and child.started == lease.process_started and not child.has_ended()
 
     def await_ends(self) -> None:

@@ -29,7 +29,17 @@ def adopt_orphans() -> None:
 
 
 def children_of(pid: int) -> set[int]:
-    """Pids of the direct children; empty if the process is gone."""
+    """Pids of the direct children; empty if the process is gone.
+
+    A list may lack a living child when an older one dies while it is read (proc_pid_task(5)): so two must be alike.
+    """
+    listed = _listed_children(pid)
+    while (again := _listed_children(pid)) != listed:
+        listed = again
+    return listed
+
+
+def _listed_children(pid: int) -> set[int]:
     try:
         return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
     except OSError:

@@ -93,6 +93,16 @@ def test_a_beat_renews_who_lives_and_loses_who_has_vanished(
     assert (job_rows.read(vanished.job_id).state, job_rows.read(vanished.job_id).lost) == ("queued", 1)
 
 
+def test_a_child_that_is_not_listed_has_not_vanished(
+    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living, _ = _beat(custody, parent)
+    monkeypatch.setattr(kernel, "children_of", lambda pid: set())
+    other.run(lambda: custody.look(parent.pid))
+    assert _renewed(living)
+    assert job_rows.read(living.job_id).state == "running"
+
+
 def test_a_vanished_childs_row_that_another_holds_costs_nobody_a_lease(
     custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere
 ) -> None:

@@ -47,6 +47,13 @@ def test_a_grandchild_is_no_child() -> None:
         shell.stdin.close()
 
 
+def test_a_child_that_one_list_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel's list may, when an older child dies while it is read."""
+    lists = iter([{2}, {2, 3}, {2, 3}])
+    monkeypatch.setattr(kernel, "_listed_children", lambda pid: next(lists))
+    assert children_of(1) == {2, 3}
+
+
 def test_a_process_that_is_gone_has_no_children() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
