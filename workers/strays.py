@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 KEEPER_VARIABLE = "WEIGHBRIDGE_KEEPER"
 ATTEMPT_VARIABLE = "WEIGHBRIDGE_ATTEMPT"  # set by a child for what its handler starts: the attempt's token
 _MARK_FILE = "keeper"
+_LOOKS = (
+    10  # while it finds any: one may have started another meanwhile, or stood between fork and exec, without a mark
+)
 
 
 def myself() -> str:
@@ -38,13 +41,18 @@ def _namespace() -> str:
 
 def end_those_of_dead_keepers() -> int:
     """The number of processes ended."""
-    strays = [pid for pid in kernel.all_pids() if pid != os.getpid() and _is_stray(pid)]
-    for pid in strays:
-        attempt = kernel.environment_of(pid).get(ATTEMPT_VARIABLE)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-            log.warning("stray_ended", pid=pid, attempt=attempt)
-    return len(strays)
+    ended: set[int] = set()
+    for _ in range(_LOOKS):
+        strays = [pid for pid in kernel.all_pids() if pid != os.getpid() and _is_stray(pid)]
+        if not strays:
+            break
+        for pid in strays:
+            attempt = kernel.environment_of(pid).get(ATTEMPT_VARIABLE)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+                log.warning("stray_ended", pid=pid, attempt=attempt)
+        ended.update(strays)
+    return len(ended)
 
 
 def _is_stray(pid: int) -> bool:

@@ -12,6 +12,7 @@ from stack import leftovers
 from stack.children import stack_environment
 from stack.data_dir import DataDir
 from stack.failures import StackError
+from tests.waiting import eventually
 
 HOLD = "import sys; from pathlib import Path; from stack.data_dir import DataDir; DataDir(Path(sys.argv[1])).open(); print('held', flush=True); sys.stdin.read()"
 
@@ -71,7 +72,9 @@ def test_what_a_killed_stack_left_is_ended_gently_or_else_by_force(tmp_path: Pat
     stubborn = subprocess.Popen([sys.executable, "-c", stubborn_code], env=environment, stdout=subprocess.PIPE)
     assert stubborn.stdout is not None
     assert stubborn.stdout.readline() == b"set\n"
-    assert sorted(leftovers.marked(tmp_path)) == sorted([gentle.pid, stubborn.pid])
+    eventually(
+        lambda: set(leftovers.marked(tmp_path)) == {gentle.pid, stubborn.pid}
+    )  # a process that starts has no mark yet
     said: list[str] = []
     DataDir(tmp_path).clear_leftovers(list, 0.5, said.append)
     stubborn.stdout.close()

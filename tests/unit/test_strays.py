@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import eventually
 from workers import kernel, strays, usage
 
 
@@ -36,7 +37,9 @@ def _elsewhere(mark: str) -> str:
 
 def _carries(mark: str, left_behind: "list[subprocess.Popen[bytes]]") -> int:
     left_behind.append(subprocess.Popen(["sleep", "60"], env={**os.environ, strays.KEEPER_VARIABLE: mark}))
-    return left_behind[-1].pid
+    pid = left_behind[-1].pid
+    eventually(lambda: strays.KEEPER_VARIABLE in kernel.environment_of(pid))  # while it becomes sleep, it has none
+    return pid
 
 
 def test_what_carries_a_dead_keepers_mark_is_a_stray(dead: str, left_behind: "list[subprocess.Popen[bytes]]") -> None:
