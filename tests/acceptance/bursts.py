@@ -13,7 +13,7 @@ from tests.api_client import Api
 
 def submit_at_once(stack: Stack, diary: Diary, every_params: Sequence[dict[str, object]]) -> list[httpx.Response]:
     """One `tests.note` job each, over a connection each, all sent when the last of them is ready."""
-    together = Barrier(len(every_params))
+    together = Barrier(len(every_params), timeout=60)
     with (
         Api(stack.url, stack.key, diary.history, timeout_seconds=30) as api,
         ThreadPoolExecutor(len(every_params)) as threads,

@@ -7,7 +7,7 @@ import secrets
 import stat
 import subprocess
 import sys
-from multiprocessing.connection import Connection
+from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -185,32 +185,33 @@ def test_a_secret_key_of_the_environment_is_used_and_nothing_written(
 
 def test_two_processes_that_both_find_no_key_end_with_one(tmp_path: Path) -> None:
     """Each is held, after it found no file, until the other found none either; so every round is the race."""
-    rounds, winners = 20, set()
-    fork = multiprocessing.get_context("fork")
-    for number in range(rounds):
-        both_found_none, pipes, processes = fork.Barrier(2), [fork.Pipe() for _ in "ab"], []
-        for _, out in pipes:
-            arguments = (tmp_path / str(number), both_found_none, out)
-            processes.append(fork.Process(target=_make_key, args=arguments))
-            processes[-1].start()
-        answers = {process.pid: pipe.recv() for process, (pipe, _) in zip(processes, pipes, strict=True)}
-        for process in processes:
+    spawn, rounds = multiprocessing.get_context("spawn"), 20
+    both_found_none, answers = spawn.Barrier(2), spawn.Queue()
+    pair = [spawn.Process(target=_make_keys, args=(tmp_path, rounds, both_found_none, answers)) for _ in "ab"]
+    for process in pair:
+        process.start()
+    try:
+        of_one, of_other = (answers.get(timeout=60) for _ in pair)
+    finally:
+        for process in pair:
+            process.kill()
             process.join()
-        assert len(set(answers.values())) == 1, answers
-        assert [file.name for file in (tmp_path / str(number)).iterdir()] == ["secret-key"]
-        winner = int(next(iter(answers.values())).removeprefix("made by "))
-        assert winner in answers
-        winners.add(winner)
-    assert len(winners) == rounds  # every round had a winner of its own
+    assert of_one == of_other
+    assert {key.rpartition(" ")[0] for key in of_one} <= {f"made by {process.pid} in" for process in pair}
+    assert len(set(of_one)) == rounds  # every round had a winner of its own
+    assert [[file.name for file in made.iterdir()] for made in tmp_path.iterdir()] == [["secret-key"]] * rounds
 
 
-def _make_key(data: Path, both_found_none: Barrier, out: Connection) -> None:
+def _make_keys(parent: Path, rounds: int, both_found_none: Barrier, answers: "Queue[list[str]]") -> None:
     def made_after_the_other_found_none(size: int) -> str:
         both_found_none.wait(30)
-        return f"made by {os.getpid()}"
+        return f"made by {os.getpid()} in {round_}"
 
     secrets.token_urlsafe = made_after_the_other_found_none  # type: ignore[assignment]  # in this process only
-    out.send(env.secret_key(data))
+    keys = []
+    for round_ in range(rounds):
+        keys.append(env.secret_key(parent / str(round_)))
+    answers.put(keys)
 
 
 def test_a_data_directory_below_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
