@@ -26,7 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     global _until
     marker = item.get_closest_marker("timeout")
-    seconds = float(marker.args[0] if marker and marker.args else item.config.getini("timeout"))
+    given = (*marker.args, marker.kwargs.get("timeout")) if marker else ()
+    seconds = float(next(filter(None, given), item.config.getini("timeout")))
     _until = time.monotonic() + seconds + EXTRA_SECONDS
     try:
         return (yield)

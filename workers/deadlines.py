@@ -90,7 +90,7 @@ def run_within(
 
     `work` runs in another thread and is to end by itself at the deadline; it is cancelled FENCE_SECONDS after it.
     `check` is called here every LOOK_SECONDS. What it raises, and what a signal handler raises, cancels the work
-    and is raised again once the loop and its tasks have ended, or after END_SECONDS if they do not.
+    and is raised again once the loop, its tasks and its thread have ended, or after END_SECONDS if they do not.
     """
     check()
     room = _Room(deadline, work)
@@ -219,6 +219,9 @@ class _Room(Generic[T]):
         if not self.ended:
             self._stop()
             self.wait(max(0.0, self._given_up_at - time.monotonic()))
+        # Its thread has a step or two to go: it is not to be taken for one that the handler left behind.
+        while self.ended and self._thread in threading.enumerate() and time.monotonic() < self._given_up_at:
+            time.sleep(0.0005)
 
     def outcome(self) -> T:
         if isinstance(self._error, asyncio.CancelledError) or not (self._error or self._values):

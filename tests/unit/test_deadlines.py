@@ -29,13 +29,12 @@ def nothing_remains() -> Iterator[None]:
     deadlines._known.clear()
     before = children()
     yield
-    no_thread_remains()
+    assert no_thread_remains()
     assert children() == before
 
 
-def no_thread_remains() -> None:
-    """It may have a step or two to go after its work has ended."""
-    eventually(lambda: "weighbridge-calls" not in [thread.name for thread in threading.enumerate()])
+def no_thread_remains() -> bool:
+    return "weighbridge-calls" not in [thread.name for thread in threading.enumerate()]
 
 
 def children() -> set[str]:
@@ -122,7 +121,7 @@ def test_work_that_never_gives_way_holds_its_caller_only_so_long(monkeypatch):
     with pytest.raises(DeadlineExceeded, match="did not end"):
         run_within(Deadline.after(0.01), blocks)
     going_on.set()
-    no_thread_remains()
+    eventually(no_thread_remains)
 
 
 def test_what_check_raises_ends_the_work_in_order():
@@ -207,7 +206,7 @@ def test_wherever_a_signal_handler_raises_the_work_ends():
             with raising_at(step):
                 value = run_within(Deadline.after(60), lambda: asyncio.sleep(0.01, "done"))
         except Stopped:
-            no_thread_remains()
+            assert no_thread_remains()
             assert run_within(Deadline.after(60), lambda: asyncio.sleep(0, "again")) == "again"
         else:
             break

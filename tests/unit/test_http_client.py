@@ -200,11 +200,11 @@ def test_every_step_ends_at_the_deadline_and_leaves_nothing(services, full_backl
     assert {name: outcome.error for name, outcome in outcomes.items()} == dict.fromkeys(calls, "deadline_exceeded")
     assert 1.0 <= elapsed < 2.0
     assert connections_to(never_answers, drips, unavailable) == 0
-    no_thread_remains()
+    assert no_thread_remains()
 
 
-def no_thread_remains() -> None:
-    eventually(lambda: "weighbridge-calls" not in [thread.name for thread in threading.enumerate()])
+def no_thread_remains() -> bool:
+    return "weighbridge-calls" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_body_that_drips_is_ended_and_its_service_sees_it(services, client):
@@ -475,7 +475,7 @@ def test_an_exception_from_a_signal_handler_ends_the_calls_and_leaves_nothing(
             client = Http(Deadline.after(120), "job", job_retries=False, check=alarm.check)
             interrupted_within(alarm, 0.0005 * (step + 1), partial(fan_out, calls, 30.0, http=client))
         assert alarm.raised == times
-        no_thread_remains()
+        assert no_thread_remains()
         assert connections_to(quick, never_answers) == 0
         with bulkhead.hold(Deadline.after(0.5)):
             pass
