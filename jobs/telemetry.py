@@ -38,9 +38,11 @@ STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer o
 RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision", "reason"])
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
 HTTP = Histogram("http_request_seconds", "From request to response, by route.", ["route", "method", "status"])
+HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked at.", ["status"])
 
 REASONS: tuple[str, ...] = get_args(Refusal)
 STOPPED_BY: tuple[str, ...] = get_args(StoppedBy)
+REFUSED_UNSEEN = (408, 413, 503)  # too slow, too large, no turn in time
 OUTCOMES = tuple(sorted(state.value for state in TERMINAL))
 
 
@@ -49,6 +51,8 @@ def show_from_the_start() -> None:
     for reason in STOPPED_BY:
         RETRIES.labels("stop", reason)
     RETRIES.labels("again", "")
+    for status in REFUSED_UNSEEN:
+        HTTP_REFUSED.labels(status)
     for name in classes.declared():
         ADMITTED.labels(name)
         REPLAYED.labels(name)

@@ -21,8 +21,10 @@ def _own_answer(status: int, given_request_id: str) -> Answer:
 
 
 def _refusal(status: int) -> HttpResponse:
+    from jobs import telemetry
     from jobs.api.errors import Problem
 
+    telemetry.HTTP_REFUSED.labels(status).inc()
     return {
         408: Problem(408, "too_slow", "The body did not come in time; nothing was done.", retry_after=1),
         413: Problem(413, "too_large", "The body is larger than this address takes."),

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from jobs import registry
-from jobs.lifecycle import Claimant
+from jobs.lifecycle import Claim, Claimant
 from jobs.models import Attempt, Job, WorkerNode
 from jobs.registry import JobType
 from tests import job_rows
@@ -69,10 +69,10 @@ def _equipment(node: WorkerNode, folder: Path) -> Equipment:
 def run(played_node: WorkerNode) -> Iterator[Callable[..., Job]]:
     """run(handler, **fields of the job) runs one attempt of it, as a wake-up does; the job as it then is."""
 
-    def run(handler: Handler, **fields: Any) -> Job:
+    def run(handler: Handler, announce: Callable[[Claim], None] = lambda claim: None, **fields: Any) -> Job:
         registry._types[TYPE] = JobType(TYPE, handler, Params, "light")
         job = job_rows.a_queued_job(**fields)
-        runner.run_next("light", lambda claim: None)
+        runner.run_next("light", announce)
         return job_rows.read(job.pk)
 
     yield run

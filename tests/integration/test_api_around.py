@@ -183,6 +183,7 @@ COUNTERS = [
         for c in ("light", "heavy")
         for o in ("succeeded", "failed", "cancelled", "expired")
     ),
+    *(f'http_refused_total{{status="{s}"}}' for s in (408, 413, 503)),
     "stale_settles_total",
     *(f'job_{h}_seconds_count{{cost_class="{c}"}}' for c in ("light", "heavy") for h in ("wait", "run")),
 ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 from structlog.testing import capture_logs
 
 from jobs import classes, registry
@@ -175,6 +175,21 @@ def test_a_type_that_cannot_name_a_class_is_our_fault_and_not_the_callers(
 ) -> None:
     add_type("tests.numbers", cost_class=cost_class)
     assert problem(api.post("tests.numbers"), 500, "internal_error") == {}
+
+
+def test_what_an_unexpected_error_says_is_not_logged(api: InProcessApi, add_type: Any) -> None:
+    """It may hold params."""
+
+    def cost_class(params: Any) -> str:
+        raise RuntimeError(params.model_dump_json())
+
+    add_type("tests.telling", cost_class=cost_class, params=create_model("Telling", card=(str, ...)))
+    with capture_logs() as lines:
+        problem(api.post("tests.telling", {"card": "4242-4242"}), 500, "internal_error")
+    (told,) = [line for line in lines if line["event"] == "request_failed"]
+    assert told["error"] == "RuntimeError"
+    assert "in cost_class" in told["frames"]
+    assert "4242" not in str(lines)
 
 
 @pytest.mark.parametrize("named", ["lite", None, ["light"]])

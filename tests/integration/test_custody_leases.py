@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -13,14 +14,14 @@ from django.db.utils import InterfaceError, OperationalError
 
 from jobs import leases, lifecycle, telemetry, wakeups
 from jobs.lifecycle import Claim, Claimant
-from jobs.models import Job, WorkerNode
+from jobs.models import Attempt, Job, WorkerNode
 from tests import job_rows
 from tests.second_connections import Elsewhere
 from tests.waiting import eventually
 from workers import kernel
 from workers.budget import RetryBudget
 from workers.custody import Custody
-from workers.slots import SharedSlots
+from workers.slots import OwnSlot, SharedSlots, _Field
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def parent() -> Iterator["subprocess.Popen[bytes]"]:
     """It stands for Celery: a process with one child."""
-    process = subprocess.Popen(["sh", "-c", "sleep 60 & wait"])
+    process = subprocess.Popen(["sh", "-c", "trap '' USR2; sleep 60 & wait"])
     child = eventually(lambda: next(iter(kernel.children_of(process.pid)), None))
     assert child is not None
     yield process
@@ -53,11 +54,16 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def custody(tmp_path: Path, told: list[str]) -> Custody:
+def slots() -> SharedSlots:
+    return SharedSlots.create(1)
+
+
+@pytest.fixture
+def custody(tmp_path: Path, told: list[str], slots: SharedSlots) -> Custody:
     node = job_rows.a_node()
     return Custody(
         node.pk,
-        SharedSlots.create(1),
+        slots,
         RetryBudget.create(),
         tmp_path,
         selectors.DefaultSelector(),
@@ -101,6 +107,30 @@ def test_a_child_that_is_not_listed_has_not_vanished(
     other.run(lambda: custody.look(parent.pid))
     assert _renewed(living)
     assert job_rows.read(living.job_id).state == "running"
+
+
+def test_a_child_that_does_not_heed_its_cancel_is_ended_as_cancelled_not_as_lost(
+    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere, slots: SharedSlots, settings: Any
+) -> None:
+    settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS = 0.0
+    living, _ = _beat(custody, parent)
+    (pid,) = kernel.children_of(parent.pid)
+    _works_on(slots, pid, living.token)
+    lifecycle.cancel(living.job_id)
+    # The first passes the cancel on, to a process that ignores it; the second ends it; a third would find it vanished.
+    for _ in range(3):
+        other.run(lambda: custody.look(parent.pid))
+    assert job_rows.read(living.job_id).state == "cancelled"
+    attempt = Attempt.objects.get(job_id=living.job_id)
+    assert attempt.outcome == "cancelled"
+    assert "did not heed its cancel" in attempt.error_detail
+
+
+def _works_on(slots: SharedSlots, pid: int, token: int) -> None:
+    """As the child itself would write it."""
+    own = OwnSlot(slots)
+    slots.put(own.index, _Field.PID, pid)
+    own.begin(token)
 
 
 def test_a_vanished_childs_row_that_another_holds_costs_nobody_a_lease(

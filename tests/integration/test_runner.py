@@ -92,6 +92,17 @@ def test_the_time_that_a_claim_was_under_way_is_taken_off_the_limit(
     assert 0 < job.result <= 7
 
 
+def test_the_time_that_an_announcement_took_is_taken_off_what_remains(
+    run: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit runs by then: a handler must not be told of more time than it gets."""
+    now = [100.0]
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    job = run(lambda ctx: ctx.remaining(), lambda claim: now.append(now.pop() + 4), timeout_seconds=10.0)
+    assert job.result is not None
+    assert 0 < job.result <= 6
+
+
 def test_progress_is_written_where_callers_read_it(run: Callable[..., Job]) -> None:
     def handler(ctx: JobContext[Any]) -> list[object]:
         ctx.progress(0.25, "a quarter\0")

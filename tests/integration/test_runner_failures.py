@@ -1,5 +1,6 @@
 """Whatever a handler raises ends in one stored outcome, and the task returns (P21, P34)."""
 
+import faulthandler
 import os
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from jobs import wakeups
 from jobs.models import Job
 from tests import job_rows
 from tests.integration.attempts import detail, raising
-from workers import runner
+from workers import reporting, runner
 from workers.equipment import Equipment
 from workers.failures import RetryLater
 
@@ -136,3 +137,23 @@ def test_an_exception_with_odd_attributes_is_let_go_like_any_other(run: Callable
     assert run(raising(Odd())).error_code == "handler_error"
     group = ExceptionGroup("both", [ValueError("one"), KeyError("two")])
     assert run(raising(group)).error_code == "handler_error"
+
+
+def test_an_error_tracker_that_hangs_is_under_a_watch(run: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told after the job has ended, when no limit stands behind it any more."""
+    watches: list[str] = []
+
+    def noted(name: str, word: str) -> None:
+        real = getattr(faulthandler, name)
+
+        def call(*arguments: Any, **options: Any) -> None:
+            watches.append(word)
+            real(*arguments, **options)
+
+        monkeypatch.setattr(faulthandler, name, call)
+
+    noted("dump_traceback_later", "on")
+    noted("cancel_dump_traceback_later", "off")
+    monkeypatch.setattr(reporting, "attempt_failed", lambda error, claim: watches.append("told"))
+    run(raising(ValueError()))
+    assert watches == ["on", "off", "on", "told", "off"]

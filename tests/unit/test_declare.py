@@ -1,5 +1,6 @@
 """`@job` registers what can work and refuses the rest while its module is imported."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -89,6 +90,16 @@ def test_a_timeout_that_is_some_time_is_taken(timeout: float | None) -> None:
 def test_params_that_are_no_model_are_refused(params: Any) -> None:
     with pytest.raises(WrongJobType, match="must be a pydantic model class"):
         job("a.b", cost_class="light", params=params)
+
+
+def test_params_that_no_caller_could_be_told_of_are_refused() -> None:
+    """GET /types shows every type's schema: one without would take the whole list away."""
+
+    class Calls(BaseModel):
+        back: Callable[[], int]
+
+    with pytest.raises(WrongJobType, match=r"'a\.b': its params have no JSON Schema: Cannot generate .*Callable"):
+        job("a.b", cost_class="light", params=Calls)
 
 
 def test_a_malformed_name_is_refused() -> None:

@@ -160,3 +160,29 @@ def _is_dead(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+# To kill one of its two children is refused, as if it were another user's.
+REFUSED = """
+import os, subprocess
+from workers import descendants, kernel
+foreign, ours = (subprocess.Popen(["sleep", "60"]) for _ in "ab")
+kill = os.kill
+def refused(pid, number):
+    if pid == foreign.pid:
+        raise PermissionError
+    kill(pid, number)
+os.kill = refused
+kernel.PATIENCE_SECONDS = descendants.PATIENCE_SECONDS = 0.2
+{end}
+print(os.path.exists(f"/proc/{{ours.pid}}"), foreign.poll())
+kill(foreign.pid, 9)
+"""
+
+
+@pytest.mark.parametrize("end", ["kernel.end_orphans()", "descendants.end_processes(os.getpid())"])
+def test_a_process_of_another_user_stops_nobody_from_ending_the_rest(end: str) -> None:
+    """A handler may run what changes its user."""
+    program = [sys.executable, "-c", REFUSED.format(end=end)]
+    ran = subprocess.run(program, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "False None\n"

@@ -1,13 +1,17 @@
 """Requests on their way to Django: whole before they take a thread, bounded, and answered also when they cannot be taken."""
 
 import asyncio
+import json
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
-from project import serving
+from jobs import telemetry
+from jobs.api.bodies import limit_bytes
+from project import asgi, serving
 from project.serving import Answer, Limits, ThreadBridge
 
 Message = dict[str, Any]
@@ -306,3 +310,23 @@ def test_at_shutdown_what_is_being_answered_is_answered() -> None:
 def test_a_websocket_is_closed() -> None:
     wire = ask(bridge(_never), {"type": "websocket"})
     assert wire.sent == [{"type": "websocket.close"}]
+
+
+# ── The bridge as this project sets it up ────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(("largest", "kept_bytes"), [(2000, 2000), (None, sys.maxsize)])
+def test_no_more_of_a_body_is_kept_than_its_address_could_take(settings: Any, largest: Any, kept_bytes: int) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = largest
+    assert asgi._body_bytes("/admin/login/") == kept_bytes
+    assert asgi._body_bytes("/api/v1/jobs") == limit_bytes()
+
+
+def test_a_form_that_is_too_large_is_refused_here_and_a_job_by_its_view(settings: Any) -> None:
+    """Django would take a form without its body for an empty one; a view says which length it takes."""
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 25
+    counted = telemetry.HTTP_REFUSED.labels(413)._value
+    before = counted.get()
+    wire = ask(asgi.application, scope(path="/admin/login/"), part(b"x" * 26))
+    assert counted.get() == before + 1
+    assert (wire.status, wire.headers["content-type"]) == (413, "application/problem+json")
+    assert json.loads(wire.body)["detail"] == "The body is larger than this address takes."
+    assert asgi.application._limits.refuses_by_length("/api/v1/jobs")

@@ -38,6 +38,15 @@ def test_a_cancel_or_a_lost_lease_ends_a_body_but_no_settle(phase: Phase, told: 
     assert child.told == told
 
 
+def test_at_its_hard_deadline_a_child_that_has_gone_on_to_another_job_is_spared() -> None:
+    """The database was away since the keeper looked; the slot is read again while the child stands still (P19)."""
+    child = Child()
+    slots = SimpleNamespace(of=lambda pid, token: None)
+    custody = cast(Any, SimpleNamespace(_children={7: child}, _slots=slots))
+    Custody._end_at_hard_deadline(custody, cast(Any, SimpleNamespace(pid=7, token=1)))
+    assert child.told == ["SIGCONT"]
+
+
 @pytest.mark.parametrize(
     ("phase", "after_grace", "over"),
     [

@@ -47,6 +47,16 @@ def test_what_carries_a_dead_keepers_mark_is_a_stray(dead: str, left_behind: "li
     assert not strays._is_stray(_carries(strays.myself(), left_behind))
 
 
+def test_strays_are_looked_for_until_none_is_found(
+    dead: str, left_behind: "list[subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may start another while it is being ended."""
+    looks = iter([[_carries(dead, left_behind)], [_carries(dead, left_behind)], []])
+    monkeypatch.setattr(kernel, "all_pids", lambda: next(looks))
+    assert strays.end_those_of_dead_keepers() == 2
+    assert [process.wait(10) for process in left_behind] == [-9, -9]
+
+
 @pytest.mark.parametrize("mark", ["", "7:7", "a:b:c", "::", "1:2"])
 def test_what_is_no_mark_makes_no_stray(mark: str, left_behind: "list[subprocess.Popen[bytes]]") -> None:
     assert not strays._is_stray(_carries(mark, left_behind))

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from stack.local import Stack
+from tests.acceptance.conftest import UNSWEPT
 from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import MODULES
 from tests.api_client import Api
 
-SHORT, FULL = 60, 500
+SHORT, FULL = 30, 500
 # What some of them do instead of ending well, and what is then to be read.
 ODD = {"always raise": "failed", "run out of memory": "failed", "exit": "failed"}
 # What others use besides: libraries and connections that a fork could break.
@@ -19,6 +20,7 @@ BUSY = ("use numpy", "use the database", "use Redis")
 @pytest.fixture
 def stack(start_stack: Callable[..., Stack]) -> Stack:
     return start_stack(
+        without=UNSWEPT,
         settings_module="tests.acceptance.execution.recycling",
         WEIGHBRIDGE_JOB_MODULES=MODULES,
         WEIGHBRIDGE_HEAVY_MAX_WAITING="1000",

@@ -17,7 +17,7 @@ from tests.history.nemesis import Away, Terminate, afflicted
 from tests.history.recorder import History
 from tests.waiting import eventually
 
-TERMS, FULL_TERMS = 20, 200
+TERMS, FULL_TERMS = 8, 200
 GRACE = 2.0
 WAITING = 4
 
