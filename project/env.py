@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -12,11 +13,29 @@ from jobs.secret_files import kept_secret
 
 # What the clients of each take; TLS to PostgreSQL is an option, `sslmode`.
 _SCHEMES = {"postgresql": {"postgresql", "postgres"}, "redis": {"redis", "rediss"}}
+# Variables that set what is not called so in Django's settings.
+_OTHERS = (
+    "WEIGHBRIDGE_SECRET_KEY",
+    "WEIGHBRIDGE_ALLOWED_HOSTS",
+    "WEIGHBRIDGE_TRUSTED_ORIGINS",
+    "WEIGHBRIDGE_LOG_LEVEL",
+)
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def number(name: str, default: float, allowed: Range) -> Any:
     return allowed.read(name, os.environ.get(name, default))
+
+
+def misspelt(environ: Mapping[str, str], settings: Iterable[str]) -> list[str]:
+    """A sentence for each variable that is no setting but looks like one; a team's own names look like none."""
+    known = {*settings, *_OTHERS}
+    return [
+        f"The environment variable {given} sets nothing; is {close[0]} meant?"
+        for given in sorted(environ)
+        if given.startswith("WEIGHBRIDGE_") and given not in known
+        if (close := get_close_matches(given, sorted(known), n=1, cutoff=0.85))
+    ]
 
 
 def names(name: str) -> list[str]:

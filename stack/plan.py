@@ -9,7 +9,10 @@ Exit code 2 and one sentence on standard error when the settings are wrong.
 from __future__ import annotations
 
 import json
+import os
 import sys
+import sysconfig
+import traceback
 
 
 def main() -> int:
@@ -41,8 +44,13 @@ def plan() -> dict[str, object]:
 
 def check() -> None:
     """Django's own checks and ours: a warning is printed as a line, the first error is raised."""
+    from django.conf import settings
     from django.core import checks
 
+    from project import env
+
+    for sentence in env.misspelt(os.environ, dir(settings)):
+        print(f"Warning: {sentence}", file=sys.stderr)
     for message in checks.run_checks():
         if message.is_serious():
             raise ValueError(f"The settings cannot be used: {message.msg}")
@@ -53,7 +61,18 @@ def sentence_for(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, ValueError) and text:
         return text
-    return f"The settings cannot be used: {type(error).__name__}: {text}"
+    return f"The settings, or a module that they name, cannot be used: {type(error).__name__}: {text}{_where(error)}"
+
+
+def _where(error: Exception) -> str:
+    """The innermost line that is in no library. A SyntaxError says it itself."""
+    libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_in(frame.filename, libraries)]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_in(file: str, libraries: tuple[str, ...]) -> bool:
+    return file.startswith((*libraries, "<frozen"))
 
 
 if __name__ == "__main__":

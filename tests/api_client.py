@@ -98,6 +98,9 @@ class Api:
             self._tell(CancelUnknown(call, job_id, repr(error), now()))
             raise
         answer = _object(response)
+        if answer.get("outcome_unknown"):
+            self._tell(CancelUnknown(call, job_id, response.text, now()))
+            return response
         job = answer.get("job", answer)
         state, asked = str(job.get("state", "")), str(job.get("cancel_requested_at") or "")
         self._tell(CancelAnswered(call, job_id, response.status_code, state, asked, now()))
@@ -156,8 +159,10 @@ class Api:
         self.http.close()
 
 
-def _verdict(call: str, response: httpx.Response) -> SubmitAccepted | SubmitRefused:
+def _verdict(call: str, response: httpx.Response) -> SubmitAccepted | SubmitRefused | SubmitUnknown:
     answer = _object(response)
+    if answer.get("outcome_unknown"):
+        return SubmitUnknown(call, response.text, now())
     if response.status_code in ACCEPTED:
         return SubmitAccepted(call, str(answer.get("id", "")), response.status_code, now())
     return SubmitRefused(call, response.status_code, str(answer.get("code", "")), now())

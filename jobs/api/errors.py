@@ -1,5 +1,6 @@
 """Every error of the API as problem+json (RFC 9457), each with a sentence for whoever reads it."""
 
+import re
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from django.views.defaults import server_error as plain_server_error
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from rest_framework import exceptions
+from rest_framework.permissions import SAFE_METHODS
 
 from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
@@ -22,6 +24,7 @@ from jobs.models import Job
 log = structlog.get_logger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
+_OF_A_JOB = re.compile(r"/api/v1/jobs/[^/]+(/result)?")
 
 TITLES = {
     "bad_request": "The request cannot be read.",
@@ -138,13 +141,12 @@ class Problem(Exception):
         return cls(500, "internal_error", "The error was logged under this request's id.")
 
     @classmethod
-    def unavailable(cls) -> "Problem":
-        return cls(
-            503,
-            "unavailable",
-            "The database cannot be reached now. Of a submit it is not known whether it was accepted.",
-            retry_after=5,
-        )
+    def database_away(cls, method: str | None) -> "Problem":
+        """It may have gone before the request was carried out, or after, so of one that changes things nothing is known."""
+        if method in SAFE_METHODS:
+            return cls(503, "unavailable", "The database cannot be reached now.", retry_after=5)
+        detail = "The database cannot be reached now; it is not known whether the request was carried out."
+        return cls(503, "unavailable", detail, retry_after=5, outcome_unknown=True)
 
 
 def _said(error: "ErrorDetails") -> str:
@@ -179,10 +181,10 @@ def _depth(rejected: Rejected) -> dict[str, Any]:
 
 def problem(error: Exception, context: dict[str, Any]) -> HttpResponseBase | None:
     """DRF's exception handler: everything a view may raise, as one Problem."""
-    return as_problem(error).response()
+    return as_problem(error, context["request"].method).response()
 
 
-def as_problem(error: Exception) -> Problem:
+def as_problem(error: Exception, method: str | None) -> Problem:
     match error:
         case Problem():
             return error
@@ -190,7 +192,7 @@ def as_problem(error: Exception) -> Problem:
             return Problem.not_found("There is no job of that id.")
         case OperationalError() | InterfaceError():
             log.error("database_away", error=str(error).split("\n")[0])
-            return Problem.unavailable()
+            return Problem.database_away(method)
         case BadKey():
             return Problem(400, "bad_request", str(error))
         case Mismatch():
@@ -217,9 +219,9 @@ def as_problem(error: Exception) -> Problem:
             return Problem.internal_error()
 
 
-def database_away(error: Exception) -> HttpResponse | None:
+def database_away(error: Exception, method: str | None) -> HttpResponse | None:
     """For plain views: what DRF's handler does for its own."""
-    return as_problem(error).response() if isinstance(error, (OperationalError, InterfaceError)) else None
+    return as_problem(error, method).response() if isinstance(error, (OperationalError, InterfaceError)) else None
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -229,6 +231,10 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception | None = None, **kwargs: Any) -> HttpResponse:
     if request.path.startswith("/admin/") and exception is not None:
         return page_not_found(request, exception)
+    if _OF_A_JOB.fullmatch(request.path):
+        return Problem.not_found(
+            "There is no job of that id: an id is a UUID, as the answer to the submit gave it."
+        ).response()
     return Problem.not_found("There is no such address.").response()
 
 

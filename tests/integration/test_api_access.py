@@ -176,6 +176,11 @@ def test_where_nothing_is_the_answer_is_404(api: InProcessApi, address: str) -> 
     problem(api.send("GET", address), 404, "not_found")
 
 
+@pytest.mark.parametrize("address", ["/api/v1/jobs/7", "/api/v1/jobs/7/result", f"/api/v1/jobs/{NOBODYS_JOB}"])
+def test_an_id_of_no_job_is_told_as_such(api: InProcessApi, address: str) -> None:
+    assert api.send("GET", address).json()["detail"].startswith("There is no job of that id")
+
+
 @pytest.mark.parametrize("given", ["a", "A-Z_0.9", "x" * 128])
 @pytest.mark.parametrize("address", ["/healthz", f"{BASE}/classes", "/nowhere"])
 def test_a_well_formed_request_id_comes_back(api: InProcessApi, given: str, address: str) -> None:

@@ -37,6 +37,24 @@ def test_a_wrong_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("WEIGHBRIDGE_PROT", "WEIGHBRIDGE_PORT"),
+        ("WEIGHBRIDGE_JOB_MODULE", "WEIGHBRIDGE_JOB_MODULES"),
+        ("WEIGHBRIDGE_ALLOWED_HOST", "WEIGHBRIDGE_ALLOWED_HOSTS"),
+    ],
+)
+def test_a_variable_that_looks_like_a_setting_and_is_none_is_told(given: str, meant: str) -> None:
+    told = env.misspelt({given: "1"}, ["WEIGHBRIDGE_PORT", "WEIGHBRIDGE_JOB_MODULES"])
+    assert told == [f"The environment variable {given} sets nothing; is {meant} meant?"]
+
+
+@pytest.mark.parametrize("given", ["WEIGHBRIDGE_PORT", "WEIGHBRIDGE_LOG_LEVEL", "WEIGHBRIDGE_SHOP_WAREHOUSE", "PROT"])
+def test_a_setting_and_a_teams_own_variable_are_not(given: str) -> None:
+    assert env.misspelt({given: "1"}, ["WEIGHBRIDGE_PORT"]) == []
+
+
+@pytest.mark.parametrize(
     ("raw", "listed"), [("", []), ("a.b", ["a.b"]), (" a , b,, ", ["a", "b"]), ("a,b,a", ["a", "b", "a"])]
 )
 def test_a_list_is_split_at_its_commas(raw: str, listed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

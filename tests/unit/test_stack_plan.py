@@ -9,15 +9,35 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[2]
 
 
-def test_each_class_s_own_grace_is_in_the_plan(tmp_path: Path) -> None:
-    graces = {"WEIGHBRIDGE_STOP_GRACE_SECONDS": "7", "WEIGHBRIDGE_HEAVY_STOP_GRACE_SECONDS": "120"}
-    ran = subprocess.run(
+def _plan(data_dir: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "stack.plan"],
         cwd=CHECKOUT,
-        env={**os.environ, "WEIGHBRIDGE_DATA_DIR": str(tmp_path), **graces},
+        env={**os.environ, "WEIGHBRIDGE_DATA_DIR": str(data_dir), **environ},
         capture_output=True,
         text=True,
         timeout=60,
     )
+
+
+def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
+    ran = _plan(tmp_path, WEIGHBRIDGE_WEB_PROCESES="3")
+    assert ran.returncode == 0
+    meant = "The environment variable WEIGHBRIDGE_WEB_PROCESES sets nothing; is WEIGHBRIDGE_WEB_PROCESSES meant?"
+    assert f"Warning: {meant}\n" in ran.stderr
+
+
+def test_a_module_with_an_error_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "own_jobs.py").write_text("import json\n\nprize = price\n")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    ran = _plan(tmp_path, PYTHONPATH=path, WEIGHBRIDGE_JOB_MODULES="own_jobs")
+    assert ran.returncode == 2
+    assert "NameError: name 'price' is not defined" in ran.stderr
+    assert f"({tmp_path / 'own_jobs.py'}, line 3)" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_each_class_s_own_grace_is_in_the_plan(tmp_path: Path) -> None:
+    ran = _plan(tmp_path, WEIGHBRIDGE_STOP_GRACE_SECONDS="7", WEIGHBRIDGE_HEAVY_STOP_GRACE_SECONDS="120")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["stop_grace_seconds"] == {"light": 7.0, "heavy": 120.0, "control": 7.0}

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "API keys: make, list, rotate, revoke. A new key is printed once, on standard output; only its hash is kept."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        what = parser.add_subparsers(dest="what", required=True)
+        what = parser.add_subparsers(dest="what", metavar="make|list|rotate|revoke", required=True)
         make = what.add_parser("make", help="Make a key for a client; a client that is not there is made too.")
         make.add_argument("client", help="The client's name; jobs belong to it, never to one of its keys.")
         make.add_argument(
