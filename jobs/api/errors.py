@@ -2,7 +2,8 @@
 
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -14,7 +15,6 @@ from django.views.defaults import server_error as plain_server_error
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from rest_framework import exceptions
-from rest_framework.permissions import SAFE_METHODS
 
 from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
@@ -141,12 +141,23 @@ class Problem(Exception):
         return cls(500, "internal_error", "The error was logged under this request's id.")
 
     @classmethod
-    def database_away(cls, method: str | None) -> "Problem":
-        """It may have gone before the request was carried out, or after, so of one that changes things nothing is known."""
-        if method in SAFE_METHODS:
-            return cls(503, "unavailable", "The database cannot be reached now.", retry_after=5)
-        detail = "The database cannot be reached now; it is not known whether the request was carried out."
+    def database_away(cls) -> "Problem":
+        return cls(503, "unavailable", "The database cannot be reached now.", retry_after=5)
+
+    @classmethod
+    def database_lost(cls) -> "Problem":
+        detail = "The database was lost while it was asked; it is not known whether the request was carried out."
         return cls(503, "unavailable", detail, retry_after=5, outcome_unknown=True)
+
+
+@contextmanager
+def changing_something() -> Iterator[None]:
+    """Around what changes something: when the database is lost in here, it may have been before the commit or after."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        _log_away(error)
+        raise Problem.database_lost() from error
 
 
 def _said(error: "ErrorDetails") -> str:
@@ -181,18 +192,18 @@ def _depth(rejected: Rejected) -> dict[str, Any]:
 
 def problem(error: Exception, context: dict[str, Any]) -> HttpResponseBase | None:
     """DRF's exception handler: everything a view may raise, as one Problem."""
-    return as_problem(error, context["request"].method).response()
+    return as_problem(error).response()
 
 
-def as_problem(error: Exception, method: str | None) -> Problem:
+def as_problem(error: Exception) -> Problem:
     match error:
         case Problem():
             return error
         case Job.DoesNotExist():
             return Problem.not_found("There is no job of that id.")
         case OperationalError() | InterfaceError():
-            log.error("database_away", error=str(error).split("\n")[0])
-            return Problem.database_away(method)
+            _log_away(error)
+            return Problem.database_away()
         case BadKey():
             return Problem(400, "bad_request", str(error))
         case Mismatch():
@@ -219,9 +230,13 @@ def as_problem(error: Exception, method: str | None) -> Problem:
             return Problem.internal_error()
 
 
-def database_away(error: Exception, method: str | None) -> HttpResponse | None:
+def _log_away(error: Exception) -> None:
+    log.error("database_away", error=str(error).split("\n")[0])
+
+
+def database_away(error: Exception) -> HttpResponse | None:
     """For plain views: what DRF's handler does for its own."""
-    return as_problem(error, method).response() if isinstance(error, (OperationalError, InterfaceError)) else None
+    return as_problem(error).response() if isinstance(error, (OperationalError, InterfaceError)) else None
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -41,7 +41,7 @@ class RequestId:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        return database_away(error, request.method)
+        return database_away(error)
 
     def _answer(self, request: HttpRequest) -> HttpResponse:
         if "chunked" in request.headers.get("Transfer-Encoding", "").lower():

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from jobs import admission, classes, idempotency, lifecycle, listing, queries, registry
 from jobs.api import pages, serializers
 from jobs.api.bodies import json_of
-from jobs.api.errors import Problem
+from jobs.api.errors import Problem, changing_something
 from jobs.api.requests import REQUEST_ID
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
@@ -48,7 +48,9 @@ class Jobs(View):
         submission = serializers.submission(
             body, _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms"), key
         )
-        match admission.submit(submission):
+        with changing_something():
+            answer = admission.submit(submission)
+        match answer:
             case admission.Rejected() as refused:
                 raise Problem.refused(refused)
             case admission.Replayed(job):
@@ -74,8 +76,9 @@ class OneJob(View):
 
     def delete(self, request: Request, job_id: UUID) -> Response:
         job = _as_it_is(request, job_id)
-        done = lifecycle.cancel(job.pk)
-        job = queries.job_of(_caller(request).pk, job_id)
+        with changing_something():
+            done = lifecycle.cancel(job.pk)
+            job = queries.job_of(_caller(request).pk, job_id)
         if done is None and job.state != State.CANCELLED:
             raise Problem.not_cancellable(_as_allowed(request, job))
         # By the job that is shown: it may have ended since it was asked to.

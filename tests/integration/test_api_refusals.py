@@ -1,16 +1,19 @@
 """503: a class that is full, a type nobody runs, a door that gives no turn."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import classes, queries
 from jobs.models import Job
 from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
 from tests.job_rows import a_finished_job
-from tests.second_connections import Elsewhere, class_locked
+from tests.second_connections import Elsewhere, class_locked, waits_for_a_lock
+from tests.waiting import eventually
 
 HEAVY = classes.get("heavy")
 LIGHT = classes.get("light")
@@ -137,3 +140,26 @@ def test_a_door_that_gives_no_turn_within_a_second_is_unavailable(api: InProcess
     assert response.headers["Retry-After"] == "1"
     assert api.post("probe.sleep", {"seconds": 0}).status_code == 202
     assert queries.room("light").waiting == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("asked", ["submit", "cancel"])
+def test_when_the_database_is_lost_in_the_middle_it_says_that_the_outcome_is_not_known(
+    api: InProcessApi, other: Elsewhere, asked: str
+) -> None:
+    """Here it was lost before the commit; who asked could not tell that from a loss after it."""
+    job_id = api.submit()
+    asking: dict[str, Callable[[], Any]] = {
+        "submit": lambda: api.post("probe.sleep", {"seconds": 0}),
+        "cancel": lambda: api.cancel(job_id),
+    }
+    pid = other.backend_pid()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('class:light', 0))")
+        Job.objects.select_for_update().get(pk=job_id)
+        answer = other.start(asking[asked])
+        eventually(lambda: waits_for_a_lock(pid), every_seconds=0.01)
+        cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+        lost = answer.result(10)
+    assert problem(lost, 503, "unavailable", retryable=True) == {"outcome_unknown": True}
+    assert Job.objects.get().state == "queued"
