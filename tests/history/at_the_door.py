@@ -19,6 +19,19 @@ from tests.history.verdict import Anomaly, Kind
 
 # What a server may say when it is not the request's fault.
 BUSY = {"queue_full", "unavailable", "type_unavailable", "class_draining", "deadline_unreachable", "share_full"}
+# And when it is. A client with a good key is told nothing else.
+WRONG = {
+    409: {"idempotency_in_flight"},
+    413: {"too_large"},
+    422: {
+        "deadline_infeasible",
+        "idempotency_mismatch",
+        "invalid_params",
+        "invalid_request",
+        "limit_out_of_range",
+        "unknown_type",
+    },
+}
 
 
 def nothing_lost(seen: Seen) -> Iterator[Anomaly]:
@@ -87,9 +100,7 @@ def every_answer_counts(seen: Seen) -> Iterator[Anomaly]:
 
 
 def _is_refusal(answer: SubmitRefused) -> bool:
-    if answer.status >= 500:
-        return answer.status == 503 and answer.code in BUSY
-    return answer.status >= 400 and answer.code != ""
+    return answer.code in (BUSY if answer.status == 503 else WRONG.get(answer.status, set()))
 
 
 def never_over_admitted(seen: Seen) -> Iterator[Anomaly]:

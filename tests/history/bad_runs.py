@@ -43,6 +43,13 @@ def a_finished_job_is_run_again_after_a_release(story: Story) -> None:
     story.ran(job)
 
 
+@shows(Kind.RAN_AGAIN)
+def a_finished_job_runs_again_long_after_a_pause(story: Story) -> None:
+    story.struck("pause", 7, lasting=4.0)
+    story.now += 60.0
+    a_finished_job_is_run_again_after_a_release(story)
+
+
 @shows(Kind.SUCCESS_WITHOUT_BODY)
 def a_success_that_nothing_returned(story: Story) -> None:
     job = story.accepted()

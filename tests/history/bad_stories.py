@@ -75,6 +75,11 @@ def an_answer_that_is_no_verdict(story: Story) -> None:
 
 
 @shows(Kind.UNACCOUNTED)
+def a_good_key_that_was_not_let_in(story: Story) -> None:
+    story.refused(401, "unauthorized")
+
+
+@shows(Kind.UNACCOUNTED)
 def a_refusal_without_a_code(story: Story) -> None:
     story.refused(422, "")
 

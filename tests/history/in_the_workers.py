@@ -43,7 +43,8 @@ def nothing_finished_runs_again(seen: Seen) -> Iterator[Anomaly]:
     """A body that returned is the last, unless its process was hit before it could store that."""
     for bodies in seen.bodies_by_job().values():
         for body, after in pairwise(sorted(bodies, key=lambda body: body.began.attempt)):
-            if body.returned and after.began.attempt > body.began.attempt and not seen.was_hit(body.began.pid):
+            again = body.returned and after.began.attempt > body.began.attempt
+            if again and not seen.was_hit(body.began.pid, after.began.at):
                 yield Anomaly(Kind.RAN_AGAIN, f"{after.name} began although {body.name} had returned.")
 
 

@@ -145,9 +145,18 @@ class Seen:
     def calls_by_submission(self) -> dict[str, list[Call]]:
         return _grouped(self.calls, [call.invoked.submission for call in self.calls])
 
-    def was_hit(self, pid: int) -> bool:
-        """Whether a nemesis killed, stopped or paused the process."""
-        return any(pid in strike.began.pids for strike in self.strikes)
+    def was_hit(self, pid: int, by: float | None = None) -> bool:
+        """Whether a nemesis killed, stopped or paused the process: at all, or before `by`, by the clock of the events.
+
+        A pause is over a lease and a beat after its end.
+        """
+        strikes = [strike for strike in self.strikes if pid in strike.began.pids]
+        return any(by is None or strike.began.at <= by <= self._felt_until(strike) for strike in strikes)
+
+    def _felt_until(self, strike: Strike) -> float:
+        if strike.began.act != PAUSE:
+            return math.inf  # the process is gone, or on its way
+        return strike.until + self.bounds.lease_seconds + self.bounds.beat_seconds + self.bounds.stamp_seconds
 
     def excused(self, instant: float, pids: Iterable[int]) -> bool:
         """P18: one of the processes was paused for about a lease or longer, at that instant or at most a beat before."""

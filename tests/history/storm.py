@@ -57,10 +57,27 @@ class Storm:
         heavy = dice.random() < HEAVY_SHARE
         seconds = dice.uniform(0.2, 1.5) if heavy else dice.uniform(0.0, 0.15)
         params = {"cost_class": CLASSES[heavy], "seconds": seconds, "fails": dice.random() < 0.05}
+        if dice.random() < 0.5:
+            self._submit_once(api, params)
+        else:
+            self._submit_under_a_key(api, params, f"key{dice.getrandbits(64):x}", dice.random() < 0.2)
+
+    def _submit_once(self, api: Api, params: dict[str, object], key: str = "") -> httpx.Response:
         self.submits += 1
-        answer = api.post("tests.note", params)
-        if answer.status_code in ACCEPTED:
+        answer = api.post("tests.note", params, key)
+        if answer.status_code in ACCEPTED and "Idempotency-Replayed" not in answer.headers:
             self.accepted.append(answer.json()["id"])
+        return answer
+
+    def _submit_under_a_key(self, api: Api, params: dict[str, object], key: str, needlessly: bool) -> None:
+        """Again until it has an answer, as callers who hold a key do; and once more though it has, as careless ones do."""
+        for _ in range(20):
+            with suppress(httpx.TransportError):
+                if "outcome_unknown" not in self._submit_once(api, params, key).json():
+                    break
+            self._stop.wait(0.5)
+        if needlessly:
+            self._submit_once(api, params, key)
 
     def _cancel(self, api: Api, dice: random.Random) -> None:
         """One that waits, or one that has ended; one in three is asked for twice."""
