@@ -1,4 +1,4 @@
-"""The door: decide about a job and accept it, in one database round trip (P1–P3, P7).
+"""Decide about a job and accept it, in one database round trip (P1–P3, P7).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
 `admit_v1`; any number of web processes may call it at once and never admit one job too many.

@@ -34,7 +34,7 @@ def beat(node: Node) -> None:
 
 
 def stopping(node_id: UUID) -> None:
-    """From here on its slots do not count and it claims nothing."""
+    """From here on it claims nothing, and of its slots only those that still work count (P4)."""
     WorkerNode.objects.filter(pk=node_id, stopping_at=None).update(stopping_at=Now())
 
 

@@ -77,7 +77,7 @@ class _Kept:
 
 
 def _measure_drain(cost_class: str) -> float | None:
-    """Departures per second over the last minute, or over the time since the class's first job if shorter."""
+    """Departures per second over the last minute, or since the first of those that left was accepted if that is shorter."""
     with connection.cursor() as cursor:
         cursor.execute(_DEPARTURES, {"cost_class": cost_class, "window": DRAIN_WINDOW_SECONDS})
         departures, over_seconds = cursor.fetchone()

@@ -37,7 +37,11 @@ RUN = Histogram(
 STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer owned its job; they change nothing.")
 RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision", "reason"])
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
-HTTP = Histogram("http_request_seconds", "From request to response, by route.", ["route", "method", "status"])
+HTTP = Histogram(
+    "http_request_seconds",
+    "In Django, by route: without the body's arrival and the wait for a thread.",
+    ["route", "method", "status"],
+)
 HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked at.", ["status"])
 
 REASONS: tuple[str, ...] = get_args(Refusal)

@@ -1,12 +1,23 @@
-"""The web application, for granian's ASGI interface or any other ASGI server."""
+"""The web application, for granian's ASGI interface or any other ASGI server.
 
+Under granian each web process ends with the main process that started it: one that outlived a killed main process would
+hold the port, and nobody would ever stop it. Other servers look after their processes in their own ways, and the parent
+of a server without a main process is whatever started it, a shell perhaps; so there nothing is done.
+"""
+
+import os
 import sys
+from pathlib import Path
 
+import structlog
 from django.conf import settings
+from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 
 from project.serving import Answer, Limits, ThreadBridge
-from project.wsgi import application as _django
+from workers import kernel
+
+log = structlog.get_logger(__name__)
 
 API = "/api/"  # whose views refuse a body by its length
 
@@ -14,17 +25,19 @@ API = "/api/"  # whose views refuse a body by its length
 def _own_answer(status: int, given_request_id: str) -> Answer:
     from jobs.api.requests import request_id  # only once Django is set up
 
-    response = JsonResponse({"status": "ok"}) if status == 200 else _refusal(status)
-    response.headers["X-Request-Id"] = request_id(given_request_id)
+    named = request_id(given_request_id)
+    response = JsonResponse({"status": "ok"}) if status == 200 else _refusal(status, named)
+    response.headers["X-Request-Id"] = named
     headers = [(name.lower().encode(), str(value).encode()) for name, value in response.items()]
     return Answer(status, headers, response.content)
 
 
-def _refusal(status: int) -> HttpResponse:
+def _refusal(status: int, request_id: str) -> HttpResponse:
     from jobs import telemetry
     from jobs.api.errors import Problem
 
     telemetry.HTTP_REFUSED.labels(status).inc()
+    log.info("request_refused", status=status, request_id=request_id)
     return {
         408: Problem(408, "too_slow", "The body did not come in time; nothing was done.", retry_after=1),
         413: Problem(413, "too_large", "The body is larger than this address takes."),
@@ -42,4 +55,12 @@ def _body_bytes(path: str) -> int:
     return sys.maxsize if most is None else most  # None is Django's word for no limit
 
 
-application = ThreadBridge(_django, _own_answer, Limits(_body_bytes, lambda path: path.startswith(API)))
+def _is_granian(command: list[str]) -> bool:
+    """Of `granian …`, or `python -m granian …`."""
+    return any(Path(word).name == "granian" for word in command[:4])
+
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+if _is_granian(kernel.command_of(os.getppid())):
+    kernel.die_with_parent()
+application = ThreadBridge(get_wsgi_application(), _own_answer, Limits(_body_bytes, lambda path: path.startswith(API)))

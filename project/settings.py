@@ -19,7 +19,6 @@ ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *env.names("WEIGHBRIDGE_ALLO
 CSRF_TRUSTED_ORIGINS = env.names("WEIGHBRIDGE_TRUSTED_ORIGINS")
 ROOT_URLCONF = "project.urls"
 CSRF_FAILURE_VIEW = "jobs.api.errors.csrf_failed"
-WSGI_APPLICATION = "project.wsgi.application"
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",

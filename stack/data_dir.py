@@ -63,21 +63,6 @@ class DataDir:
             os.close(self._lock)
             self._lock = None
 
-    def holder(self) -> int | None:
-        """The pid of the launcher that holds the folder, if one does."""
-        try:
-            lock = os.open(self.path / "lock", os.O_RDONLY)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.read(lock, 32).decode().strip()
-            return int(text) if text.isdigit() else None
-        finally:
-            os.close(lock)
-        return None
-
     def clear_leftovers(
         self, servers: Callable[[], list[int]], grace_seconds: float, say: Callable[[str], None]
     ) -> None:

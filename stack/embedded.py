@@ -95,11 +95,10 @@ class Server:
 
 @dataclass(frozen=True)
 class Home:
-    """The folder of the embedded servers and whose it is. `outside`: it lies outside the data directory."""
+    """The folder of the embedded servers and whose it is."""
 
     path: Path
     owner: Owner
-    outside: bool
 
     @property
     def cluster(self) -> Path:
@@ -130,15 +129,15 @@ def home_of_servers(data_dir: Path, say: Callable[[str], None]) -> Home:
     owner = owner_of_servers()
     recorded = _recorded_home(data_dir)
     if recorded:
-        return Home(_checked(recorded, owner, data_dir), owner, outside=True)
+        return Home(_checked(recorded, owner, data_dir), owner)
     inside = known_home(data_dir)
     if not owner.switch or _reaches(owner, data_dir):
-        return Home(_made(inside, owner), owner, outside=False)
+        return Home(_made(inside, owner), owner)
     if inside.exists():
         raise StackError(
             f"The user {owner.name} can no longer reach {inside}, where the embedded servers live; some folder above it was closed to others."
         )
-    return Home(_made_outside(data_dir, owner, say), owner, outside=True)
+    return Home(_made_outside(data_dir, owner, say), owner)
 
 
 def known_home(data_dir: Path) -> Path:
@@ -157,7 +156,7 @@ def _recorded_home(data_dir: Path) -> Path | None:
 def _checked(home: Path, owner: Owner, data_dir: Path) -> Path:
     if not home.is_dir() or home.is_symlink() or home.stat().st_uid != owner.uid:
         raise StackError(
-            f"The servers' folder {home}, named in {data_dir / 'postgres-home'}, is gone or not {owner.name or 'yours'} any more."
+            f"The servers' folder {home}, named in {data_dir / 'postgres-home'}, is gone or no longer belongs to {owner.name or 'you'}."
         )
     return home
 

@@ -314,10 +314,10 @@ class Stack:
                 self._stop_app()
             self._supervisor.shut_down(SERVER_STOP_SECONDS + 10)
             self._end_leftovers()
+            with contextlib.suppress(FileNotFoundError):
+                (self.data_dir / "addresses.json").unlink()
             self._supervisor = None
             self._say("Stopped.")
-        with contextlib.suppress(FileNotFoundError):
-            (self.data_dir / "addresses.json").unlink()
         self._data.close()
 
     def erase(self) -> None:

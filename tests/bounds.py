@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -22,17 +23,29 @@ def pytest_configure(config: pytest.Config) -> None:
     threading.Thread(target=_look_after, name="bounds", daemon=True).start()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
+    """Beside what pytest-timeout itself sets: its marker, option and so on have been read, and there is a time-out."""
+    global _until
+    _until = time.monotonic() + settings.timeout + EXTRA_SECONDS
+    return (yield)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    global _until
-    marker = item.get_closest_marker("timeout")
-    given = (*marker.args, marker.kwargs.get("timeout")) if marker else ()
-    seconds = float(next(filter(None, given), item.config.getini("timeout")))
-    _until = time.monotonic() + seconds + EXTRA_SECONDS
     try:
         return (yield)
     finally:
-        _until = None
+        _no_bound()
+
+
+def pytest_enter_pdb() -> None:
+    _no_bound()
+
+
+def _no_bound() -> None:
+    global _until
+    _until = None
 
 
 def _look_after() -> None:

@@ -25,7 +25,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))
     os.environ["WEIGHBRIDGE_DATA_DIR"] = str(data_dir / "own")
     if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
-        servers = Stack(data_dir / "servers", without=PROGRAMS)
+        servers = Stack(data_dir / "servers", {"DATABASE_URL": "", "REDIS_URL": ""}, without=PROGRAMS)
         servers.start()
         _spare_the_disk(servers.database_url)
         early_config.add_cleanup(servers.erase)

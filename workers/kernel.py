@@ -12,6 +12,7 @@ from workers.usage import process_started
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+_READINGS = 10  # of a list that changes all the while
 PATIENCE_SECONDS = 2.0  # with a process that a signal has reached already
 
 
@@ -34,7 +35,10 @@ def children_of(pid: int) -> set[int]:
     A list may lack a living child when an older one dies while it is read (proc_pid_task(5)): so two must be alike.
     """
     listed = _listed_children(pid)
-    while (again := _listed_children(pid)) != listed:
+    for _ in range(_READINGS):
+        again = _listed_children(pid)
+        if again == listed:
+            break
         listed = again
     return listed
 
@@ -139,8 +143,8 @@ class Child:
         """A pidfd is readable once its process has exited, reaped or not."""
         return bool(select.select([self.pidfd], [], [], 0)[0])
 
-    def await_end(self, at_most_seconds: float = PATIENCE_SECONDS) -> None:
-        select.select([self.pidfd], [], [], at_most_seconds)
+    def await_end(self) -> None:
+        select.select([self.pidfd], [], [], PATIENCE_SECONDS)
 
     def stand_still(self) -> bool:
         """Stop it and wait until it is stopped; False if it ended instead."""

@@ -137,8 +137,6 @@ def _run(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, BaseExc
     try:
         with own_connection():
             result = me.limits.inside(lambda: _body(me, claim, armed_at))
-        if os.getpid() != me.claimant.pid:
-            os._exit(0)  # the handler forked, and this is the fork coming back from it: it is nobody's attempt
         outcome = result if isinstance(result, Outcome) else outcomes.of_result(result, claim.cost_class)
     except BaseException as raised:  # SystemExit and MemoryError are a job's failure too (P21)
         error = raised
@@ -157,7 +155,11 @@ def _body(me: Equipment, claim: Claim, armed_at: float) -> Any:
         # It was valid at the door: the type changed since.
         detail = str(error.errors(include_input=False))
         return outcomes.failed("invalid_params", "The params no longer fit the job type.", detail)
-    return call(job_type.handler, _context(me, claim, params, armed_at))
+    try:
+        return call(job_type.handler, _context(me, claim, params, armed_at))
+    finally:
+        if os.getpid() != me.claimant.pid:
+            os._exit(0)  # the handler forked, and this is the fork leaving it: it is nobody's attempt, and owns nothing
 
 
 def call(handler: Callable[[Any], Any], ctx: JobContext[Any]) -> Any:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import structlog
@@ -24,9 +25,8 @@ log = structlog.get_logger(__name__)
 KEEPER_VARIABLE = "WEIGHBRIDGE_KEEPER"
 ATTEMPT_VARIABLE = "WEIGHBRIDGE_ATTEMPT"  # set by a child for what its handler starts: the attempt's token
 _MARK_FILE = "keeper"
-_LOOKS = (
-    10  # while it finds any: one may have started another meanwhile, or stood between fork and exec, without a mark
-)
+# While any is found: one may have started another meanwhile, or stood between fork and exec, where it shows no mark.
+_LOOKS, _LOOK_SECONDS = 100, 0.01
 
 
 def myself() -> str:
@@ -50,8 +50,10 @@ def end_those_of_dead_keepers() -> int:
             attempt = kernel.environment_of(pid).get(ATTEMPT_VARIABLE)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-                log.warning("stray_ended", pid=pid, attempt=attempt)
-        ended.update(strays)
+                if pid not in ended:
+                    log.warning("stray_ended", pid=pid, attempt=attempt)
+                ended.add(pid)
+        time.sleep(_LOOK_SECONDS)  # the kernel is tearing them down
     return len(ended)
 
 

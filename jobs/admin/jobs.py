@@ -114,8 +114,13 @@ class JobAdmin(ReadOnlyAdmin):
         return request.user.has_perm("jobs.cancel_job")
 
     def _cancel(self, request: HttpRequest, job_ids: Iterable[UUID]) -> None:
-        verdicts = [lifecycle.cancel(job_id) is not None for job_id in job_ids]
-        cancelled, too_late = verdicts.count(True), verdicts.count(False)
+        cancelled, too_late = 0, 0
+        for job_id in job_ids:
+            if lifecycle.cancel(job_id) is None:
+                too_late += 1
+            else:
+                cancelled += 1
+                self.log_change(request, Job(pk=job_id), "Cancelled, or asked to end.")
         if cancelled:
             self.message_user(request, f"Cancelled, or asked to end: {cancelled}.", messages.SUCCESS)
         if too_late:

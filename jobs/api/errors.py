@@ -35,7 +35,6 @@ TITLES = {
     "internal_error": "Something went wrong here.",
     "invalid_params": "The params are not valid.",
     "invalid_request": "The request is not valid.",
-    "length_required": "The request must say its length.",
     "limit_out_of_range": "A limit is out of its range.",
     "method_not_allowed": "This address does not take that method.",
     "not_cancellable": "The job has already ended.",
@@ -262,4 +261,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     if request.path.startswith("/admin/"):
         return csrf_failure(request, reason)
-    return Problem(403, "forbidden", "This address takes no such request.").response()
+    detail = "This address is only read: send GET."  # every other one takes keys, and no cookies to be forged with
+    return Problem(405, "method_not_allowed", detail, headers={"Allow": "GET, HEAD"}).response()

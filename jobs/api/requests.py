@@ -1,4 +1,4 @@
-"""What every request gets: an id, a place in the metrics, one log line."""
+"""What every request that reaches Django gets: an id, a place in the metrics, one log line."""
 
 import re
 import time
@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
 from jobs import telemetry
-from jobs.api.errors import Problem, database_away
+from jobs.api.errors import database_away
 
 log = structlog.get_logger(__name__)
 
@@ -35,18 +35,13 @@ class RequestId:
         request.META[REQUEST_ID] = name
         began = time.perf_counter()
         with bound_contextvars(request_id=name):
-            response = self._answer(request)
+            response = self.get_response(request)
             _record(request, response, time.perf_counter() - began)
         response.headers["X-Request-Id"] = name
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         return database_away(error)
-
-    def _answer(self, request: HttpRequest) -> HttpResponse:
-        if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
-            return Problem(411, "length_required", "Send the body with a Content-Length, not chunked.").response()
-        return self.get_response(request)
 
 
 def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:

@@ -89,6 +89,7 @@ def _must_say_where_to_look(data_dir: Path, output: Path) -> None:
 def _must_refuse_another(pid: int, data_dir: Path, port: int) -> None:
     """On the same data directory, or the same port."""
     assert f"in use by a running stack (process {pid})" in _refusal(data_dir, port)
+    assert (data_dir / "addresses.json").exists(), "manage.py finds the running one all the same"
     assert f"Port {port} (WEIGHBRIDGE_PORT) is taken" in _refusal(data_dir.with_name("other"), port)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
@@ -55,6 +56,12 @@ def test_one_is_cancelled_by_the_button_of_its_row(operator: Client, jobs: list[
     assert f'formaction="{address}"' in operator.get(LIST).content.decode()
     operator.post(address)
     assert _states() == ["cancelled", "queued", "queued"]
+    told = LogEntry.objects.get()
+    assert (told.user.get_username(), told.object_id, told.change_message) == (
+        "operator",
+        str(jobs[0].pk),
+        "Cancelled, or asked to end.",
+    )
 
 
 def test_many_are_cancelled_at_once(operator: Client, jobs: list[Job]) -> None:

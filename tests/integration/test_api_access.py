@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db.models.functions import Now
+from django.test import Client
 
 from jobs import keys
 from jobs.keys import ALL_SCOPES, CANCEL, READ, SUBMIT
@@ -197,9 +198,16 @@ def test_any_other_request_id_is_replaced(api: InProcessApi, given: str, address
 
 
 def test_a_refusal_made_before_any_view_carries_the_id_too(api: InProcessApi) -> None:
-    response = api.raw(b"{}", headers={"Transfer-Encoding": "chunked", "X-Request-Id": "mine"})
-    problem(response, 411, "length_required")
+    response = api.raw(b"{}", headers={"Host": "elsewhere.example", "X-Request-Id": "mine"})
+    problem(response, 400, "bad_request")
     assert response.headers["X-Request-Id"] == "mine"
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
+def test_what_is_only_read_says_so(address: str) -> None:
+    response = Client(enforce_csrf_checks=True).post(address)
+    problem(response, 405, "method_not_allowed")
+    assert response.headers["Allow"] == "GET, HEAD"
 
 
 def test_a_host_that_is_not_ours_is_400(api: InProcessApi) -> None:

@@ -156,11 +156,6 @@ def test_another_media_type_is_415_before_the_body_is_read(api: InProcessApi) ->
     problem(response, 415, "unsupported_media_type")
 
 
-@pytest.mark.parametrize("encoding", ["chunked", "Chunked", "gzip, chunked"])
-def test_a_body_of_unsaid_length_is_411_before_it_is_read(api: InProcessApi, encoding: str) -> None:
-    problem(_unread(api, 100, headers={"Transfer-Encoding": encoding}), 411, "length_required")
-
-
 def _params_of(size: int) -> dict[str, str]:
     """Params whose JSON without spaces is `size` bytes, two of which are one character."""
     return {"a": "ü" + "x" * (size - len('{"a":"ü"}'.encode()))}

@@ -64,6 +64,7 @@ def test_a_key_may_have_few_scopes_and_an_end() -> None:
         (("make", " "), "must have 1 to 100 characters"),
         (("revoke", "4711"), "There is no key 4711"),
         (("rotate", "4711"), "There is no key 4711"),
+        (("list", "shop"), "There is no client 'shop'."),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], sentence: str) -> None:

@@ -1,5 +1,6 @@
 """One attempt as a wake-up begins it: what is claimed, what its handler sees, and what its end stores (P18, P20)."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -152,6 +153,25 @@ def test_progress_inside_a_handlers_transaction_holds_up_no_renewal(
 
     assert run(handler).state == "succeeded"
     assert renewed == [1]
+
+
+@pytest.mark.parametrize("leaves", ["by returning", "by an exception", "by sys.exit"])
+def test_a_fork_that_leaves_the_handler_is_ended_there(run: Callable[..., Job], leaves: str) -> None:
+    """It shares the connections and the limits of the process that it was forked from."""
+
+    def handler(ctx: JobContext[Any]) -> int:
+        Job.objects.exists()  # so that the handler's own connection is open
+        fork = os.fork()
+        if fork == 0:
+            if leaves == "by returning":
+                return -1
+            raise ValueError if leaves == "by an exception" else SystemExit(7)
+        _, status = os.waitpid(fork, 0)
+        assert Job.objects.exists(), "the fork must not have closed it"
+        return os.waitstatus_to_exitcode(status)
+
+    job = run(handler, timeout_seconds=20.0)
+    assert (job.state, job.result) == ("succeeded", 0)
 
 
 def test_an_attempt_runs_in_the_calling_thread(run: Callable[..., Job]) -> None:

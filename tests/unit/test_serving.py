@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
@@ -223,6 +224,8 @@ def test_healthz_needs_no_thread_and_no_body(method: str) -> None:
 
         async def both() -> Wire:
             held = asyncio.ensure_future(hold())
+            while not asked._free.locked():
+                await asyncio.sleep(0.005)
             wire = Wire()
             await asked(scope(method, "/healthz", {"X-Request-Id": "mine"}), wire.receive, wire.send)
             await held
@@ -299,10 +302,28 @@ class _held:
 
 
 def test_at_shutdown_what_is_being_answered_is_answered() -> None:
-    asked = bridge()
-    wire = Wire({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
-    asyncio.run(asked({"type": "lifespan"}, wire.receive, wire.send))
-    assert [message["type"] for message in wire.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    """The server is told that the application has ended only after that."""
+    begun, answered = threading.Event(), threading.Event()
+
+    def slow(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        begun.set()
+        time.sleep(0.2)  # the work itself
+        answered.set()
+        return echo(environ, start_response)
+
+    async def stopped_meanwhile() -> Wire:
+        asking = asyncio.ensure_future(asked(scope(), Wire(part(b"")).receive, Wire().send))
+        while not begun.is_set():
+            await asyncio.sleep(0.005)
+        server = Wire({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
+        await asked({"type": "lifespan"}, server.receive, server.send)
+        assert answered.is_set()
+        await asking
+        return server
+
+    asked = bridge(slow)
+    server = asyncio.run(asyncio.wait_for(stopped_meanwhile(), 20))
+    assert [message["type"] for message in server.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     with pytest.raises(RuntimeError):
         ask(asked, scope(), part(b""))
 

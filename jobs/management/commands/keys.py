@@ -51,8 +51,13 @@ class Command(BaseCommand):
         self._show(keys.new_key(owner, scope or keys.ALL_SCOPES, _days(days)))
 
     def _list(self, client: str | None, **others: Any) -> None:
+        if client is not None and not ApiClient.objects.filter(name=client).exists():
+            raise CommandError(f"There is no client {client!r}.")
         rows = ApiKey.objects.select_related("client").order_by("client__name", "pk")
-        for key in rows if client is None else rows.filter(client__name=client):
+        found = rows if client is None else rows.filter(client__name=client)
+        if not found:
+            self.stderr.write("There are no keys yet; `keys make` makes one.")
+        for key in found:
             self.stdout.write(
                 f"{key.pk}\t{key.hint}…\t{key.client}\t{','.join(key.scopes)}\tlast used {_shown(key.last_used_at)}"
                 f"\t{_end_of(key)}"

@@ -5,20 +5,20 @@ import sys
 
 import pytest
 
-from project.wsgi import _is_granian
+from project.asgi import _is_granian
 from workers import kernel
 
 
 @pytest.mark.parametrize(
     ("command", "is_granian"),
     [
-        (["/venv/bin/python", "/venv/bin/granian", "--interface", "wsgi"], True),
-        (["python", "-m", "granian", "project.wsgi:application"], True),
+        (["/venv/bin/python", "/venv/bin/granian", "--interface", "asgi"], True),
+        (["python", "-m", "granian", "project.asgi:application"], True),
         (["python", "-u", "-m", "granian"], True),
         (["bash"], False),
-        (["bash", "-c", "granian --interface wsgi project.wsgi:application"], False),
-        (["/venv/bin/python", "/venv/bin/gunicorn", "project.wsgi"], False),
-        (["uwsgi", "--module", "project.wsgi", "--procname", "x", "granian"], False),
+        (["bash", "-c", "granian --interface asgi project.asgi:application"], False),
+        (["/venv/bin/python", "/venv/bin/gunicorn", "project.asgi"], False),
+        (["uwsgi", "--module", "project.asgi", "--procname", "x", "granian"], False),
         ([], False),
     ],
 )
@@ -29,7 +29,7 @@ def test_only_granians_main_process_is_one_to_die_with(command: list[str], is_gr
 def test_under_another_parent_the_application_outlives_it() -> None:
     """As under a server that is its own main process, started from a shell."""
     asked = (
-        "import ctypes, project.wsgi; n = ctypes.c_int(-1); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); print(n.value)"
+        "import ctypes, project.asgi; n = ctypes.c_int(-1); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); print(n.value)"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split()[-1] == "0"
