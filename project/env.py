@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from jobs import server_urls
 from jobs.ranges import Range, WrongSetting
 from jobs.secret_files import kept_secret
 
-# What the clients of each take; TLS to PostgreSQL is an option, `sslmode`.
-_SCHEMES = {"postgresql": {"postgresql", "postgres"}, "redis": {"redis", "rediss"}}
 # Variables that set what is not called so in Django's settings.
 _OTHERS = (
     "WEIGHBRIDGE_SECRET_KEY",
@@ -53,28 +52,15 @@ def data_dir() -> Path:
     return ROOT / (os.environ.get("WEIGHBRIDGE_DATA_DIR") or ".data")
 
 
-def address(name: str, scheme: str, data: Path) -> str:
+def address(name: str, data: Path) -> str:
     """DATABASE_URL or REDIS_URL: from the environment, else as the stack in this data directory wrote it down.
 
     Empty if neither is there: commands that need no server still run.
     """
     url: str = os.environ.get(name) or _kept_addresses(data).get(name, "")
     if url:
-        _refuse_wrong_url(name, scheme, url)
+        server_urls.parts_of(name, url)
     return url
-
-
-def _refuse_wrong_url(name: str, scheme: str, url: str) -> None:
-    """The sentence never shows more of a URL than its scheme: what follows may be a password."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        shown = f"{url.partition('://')[0]}://…"
-        allowed = f"{scheme}://user:password@host:port/name, with special characters in the password escaped as %XX"
-        raise WrongSetting(name, shown, allowed) from None
-    if parts.scheme not in _SCHEMES[scheme]:
-        raise WrongSetting(name, f"{parts.scheme}://…", f"a URL that begins with {scheme}://")
 
 
 def _kept_addresses(data: Path) -> Mapping[str, Any]:

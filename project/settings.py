@@ -68,7 +68,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-_database = env.postgres(env.address("DATABASE_URL", "postgresql", WEIGHBRIDGE_DATA_DIR))
+_database = env.postgres(env.address("DATABASE_URL", WEIGHBRIDGE_DATA_DIR))
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
@@ -144,7 +144,7 @@ WEIGHBRIDGE_PORT = env.number("WEIGHBRIDGE_PORT", 8000, Whole(1, 65_535))
 WEIGHBRIDGE_WEB_PROCESSES = env.number("WEIGHBRIDGE_WEB_PROCESSES", 2, Whole(1, 64))
 
 # ── Celery ───────────────────────────────────────────────────────────────────────────────────────────
-CELERY_BROKER_URL = WEIGHBRIDGE_REDIS_URL = env.address("REDIS_URL", "redis", WEIGHBRIDGE_DATA_DIR)
+CELERY_BROKER_URL = WEIGHBRIDGE_REDIS_URL = env.address("REDIS_URL", WEIGHBRIDGE_DATA_DIR)
 CELERY_TASK_SERIALIZER = CELERY_EVENT_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True

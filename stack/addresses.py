@@ -6,13 +6,13 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
+from jobs import server_urls
+from jobs.ranges import WrongSetting
 from stack.failures import StackError
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 DEFAULT_PORTS = {"DATABASE_URL": 5432, "REDIS_URL": 6379}
-SCHEMES = {"DATABASE_URL": ("postgresql", "postgres"), "REDIS_URL": ("redis", "rediss")}
 PRODUCTS = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
 
 
@@ -29,13 +29,10 @@ def must_answer(variable: str, url: str) -> None:
 
 def _host_and_port(variable: str, url: str) -> tuple[str, int]:
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "127.0.0.1", parts.port or DEFAULT_PORTS[variable]
-    except ValueError:
-        raise StackError(f"{variable} is not a readable URL; its port must be a number up to 65535.") from None
-    if parts.scheme not in SCHEMES[variable]:
-        raise StackError(f"{variable} must begin with {' or '.join(f'{scheme}://' for scheme in SCHEMES[variable])}.")
-    return host, port
+        parts = server_urls.parts_of(variable, url)
+    except WrongSetting as error:
+        raise StackError(str(error)) from None
+    return parts.hostname or "127.0.0.1", parts.port or DEFAULT_PORTS[variable]
 
 
 def _reason(error: OSError) -> str:

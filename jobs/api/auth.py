@@ -9,6 +9,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from jobs import keys
+from jobs.api.requests import bearer_of
 from jobs.models import ApiClient
 
 if TYPE_CHECKING:  # DRF's views import this module while they load
@@ -24,10 +25,10 @@ class Credentials:
 
 class BearerKey(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[ApiClient, Credentials]:
-        kind, _, given = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not given.strip():
+        given = bearer_of(request.headers)
+        if not given:
             raise AuthenticationFailed("Send a key: Authorization: Bearer <key>.")
-        key = keys.live_key(given.strip())
+        key = keys.live_key(given)
         if key is None:
             raise AuthenticationFailed("This key is not known, has expired or was revoked.")
         return key.client, Credentials(frozenset(key.scopes))

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from jobs import queries, telemetry
 from jobs.api.errors import Problem
+from jobs.api.requests import bearer_of
 from jobs.keys import OPS_READ, live_key
 
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -32,8 +33,8 @@ def _from_loopback(request: HttpRequest) -> bool:
 
 
 def _may_read(request: HttpRequest) -> bool:
-    kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    key = live_key(given.strip()) if kind.lower() == "bearer" else None
+    given = bearer_of(request.headers)
+    key = live_key(given) if given else None
     return key is not None and OPS_READ in key.scopes
 
 

@@ -3,7 +3,7 @@
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from django.http import HttpRequest, HttpResponse
@@ -56,3 +56,9 @@ def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> Non
         log.info(
             "request", method=method, route=route, status=response.status_code, milliseconds=round(seconds * 1e3, 1)
         )
+
+
+def bearer_of(headers: Mapping[str, str]) -> str:
+    """The key that a request came with; empty if there is none."""
+    kind, _, given = headers.get("Authorization", "").partition(" ")
+    return given.strip() if kind.lower() == "bearer" else ""

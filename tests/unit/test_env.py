@@ -99,7 +99,7 @@ def test_a_url_of_the_right_scheme_is_taken(
     name: str, scheme: str, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(name, url)
-    assert env.address(name, scheme, tmp_path) == url
+    assert env.address(name, tmp_path) == url
 
 
 @pytest.mark.parametrize(("name", "scheme", "url"), WRONG)
@@ -108,14 +108,14 @@ def test_a_url_of_another_scheme_is_refused_without_its_password(
 ) -> None:
     monkeypatch.setenv(name, url)
     with pytest.raises(WrongSetting, match=f"{name} is .*, but must be a URL that begins with {scheme}://") as refused:
-        env.address(name, scheme, tmp_path)
+        env.address(name, tmp_path)
     assert "hidden" not in str(refused.value)
 
 
 def test_a_url_that_cannot_be_split_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://u:hidden@[::1/w")
     try:
-        env.address("DATABASE_URL", "postgresql", tmp_path)
+        env.address("DATABASE_URL", tmp_path)
     except WrongSetting:
         return
 
@@ -123,16 +123,16 @@ def test_a_url_that_cannot_be_split_is_refused_in_a_sentence(monkeypatch: pytest
 def test_a_wrong_port_of_redis_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:port/0")
     with pytest.raises(WrongSetting):
-        env.address("REDIS_URL", "redis", tmp_path)
+        env.address("REDIS_URL", tmp_path)
 
 
 def test_addresses_kept_by_a_running_stack_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {"DATABASE_URL": "postgresql://kept/w", "REDIS_URL": "redis://kept"}
     (tmp_path / "addresses.json").write_text(json.dumps(kept))
-    assert env.address("DATABASE_URL", "postgresql", tmp_path) == "postgresql://kept/w"
+    assert env.address("DATABASE_URL", tmp_path) == "postgresql://kept/w"
     monkeypatch.setenv("DATABASE_URL", "postgresql://given/w")
-    assert env.address("DATABASE_URL", "postgresql", tmp_path) == "postgresql://given/w"
-    assert env.address("REDIS_URL", "redis", tmp_path) == "redis://kept"
+    assert env.address("DATABASE_URL", tmp_path) == "postgresql://given/w"
+    assert env.address("REDIS_URL", tmp_path) == "redis://kept"
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "{}"])
@@ -140,7 +140,7 @@ def test_without_kept_addresses_there_is_none(text: str | None, tmp_path: Path) 
     """Commands that need no server still run."""
     if text is not None:
         (tmp_path / "addresses.json").write_text(text)
-    assert env.address("DATABASE_URL", "postgresql", tmp_path) == ""
+    assert env.address("DATABASE_URL", tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_port_that_is_none_is_refused_without_the_password(
     with pytest.raises(
         WrongSetting, match="DATABASE_URL is 'postgresql://…', but must be postgresql://user"
     ) as refused:
-        env.address("DATABASE_URL", "postgresql", tmp_path)
+        env.address("DATABASE_URL", tmp_path)
     assert "hidden" not in str(refused.value)
 
 

@@ -21,10 +21,11 @@ def test_a_refused_connection_names_product_place_and_variable(variable: str, sc
     ("url", "says"),
     [
         ("postgresql://u:hidden@no-such-host.invalid/x", "the host name is not known"),
-        ("postgresql://u:hidden@h:port/x", "not a readable URL"),
-        ("postgresql://u:hidden@h:70000/x", "not a readable URL"),
-        ("mysql://u:hidden@127.0.0.1:5432/x", "must begin with postgresql:// or postgres://"),
-        ("hidden", "must begin with postgresql:// or postgres://"),
+        ("postgresql://u:hidden@h:port/x", "must be postgresql://user:password@host:port/name"),
+        ("postgresql://u:hidden@h:70000/x", "must be postgresql://user:password@host:port/name"),
+        ("mysql://u:hidden@127.0.0.1:5432/x", "must be a URL that begins with postgresql://"),
+        ("//u:hidden@[::1/x", "must be postgresql://user:password@host:port/name"),
+        ("hidden", "must be a URL that begins with postgresql://"),
     ],
 )
 def test_other_unusable_addresses_give_a_sentence_too(url: str, says: str) -> None:
