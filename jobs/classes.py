@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -146,7 +147,8 @@ def _refuse_unknown_variables(names: Mapping[str, Any], environ: Mapping[str, st
     known = {variable(name, field) for name in names for field in RANGES}
     for given in environ:
         if given.startswith("WEIGHBRIDGE_") and given not in known and _means_a_class(given, names):
-            raise WrongSetting("An environment variable", given, f"one of {', '.join(sorted(known))}")
+            (nearest,) = get_close_matches(given, sorted(known), n=1, cutoff=0.0)
+            raise WrongSetting("An environment variable", given, f"one that a class has; the nearest is {nearest}")
 
 
 def _means_a_class(given: str, names: Mapping[str, Any]) -> bool:

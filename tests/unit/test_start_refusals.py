@@ -43,7 +43,12 @@ def test_right_settings_pass() -> None:
             "0",
             "WEIGHBRIDGE_HEAVY_PROCESSES is '0', but must be a whole number from 1 to 256.",
         ),
-        ("WEIGHBRIDGE_HEAVY_PROCESES", "2", "An environment variable is 'WEIGHBRIDGE_HEAVY_PROCESES'"),
+        (
+            "WEIGHBRIDGE_HEAVY_PROCESES",
+            "2",
+            "An environment variable is 'WEIGHBRIDGE_HEAVY_PROCESES', but must be one that a class has; the nearest is "
+            "WEIGHBRIDGE_HEAVY_PROCESSES.",
+        ),
         ("WEIGHBRIDGE_LEASE_SECONDS", "soon", "WEIGHBRIDGE_LEASE_SECONDS is 'soon'"),
         ("DATABASE_URL", "mysql://u:hidden@db/w", "DATABASE_URL is 'mysql://…'"),
         ("WEIGHBRIDGE_JOB_MODULES", "nowhere.at_all", "WEIGHBRIDGE_JOB_MODULES is 'nowhere.at_all'"),
