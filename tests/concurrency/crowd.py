@@ -43,7 +43,7 @@ class Crowd:
         self._members: list[tuple[Any, Connection]] = []
         for number in range(size):
             ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_live, args=(_database_url(), number, theirs, self._gate), daemon=True)
+            process = spawn.Process(target=_live, args=(database_url(), number, theirs, self._gate), daemon=True)
             process.start()
             theirs.close()
             self._members.append((process, ours))
@@ -77,7 +77,7 @@ def _answer(pipe: Connection, within_seconds: float) -> tuple[bool, Any]:
     return answer
 
 
-def _database_url() -> str:
+def database_url() -> str:
     """Of the test database, which exists by now."""
     from django.db import connection
 

@@ -5,55 +5,59 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from uuid import UUID
 
-from jobs import admission, lifecycle, sweeps
+from jobs import lifecycle, sweeps
 from jobs.admission import Rejected, Submission
 from jobs.idempotency import Idempotency
 from jobs.models import WorkerNode
 from tests import job_rows
+from tests.concurrency import recorded
 from tests.concurrency.crowd import Member
 from tests.second_connections import at_once
 from tests.submissions import a_submission, verdict
 
 
-def submit_many(member: Member, threads: int, each: int, max_waiting: int, cost_class: str = "light") -> dict[str, int]:
+def submit_many(
+    member: Member, history: Path, threads: int, each: int, max_waiting: int, cost_class: str = "light"
+) -> dict[str, int]:
     """How often each verdict was given."""
 
     asked = a_submission(max_waiting, cost_class)
 
     def some() -> list[str]:
-        return [verdict(admission.submit(asked)) for _ in range(each)]
+        return [verdict(recorded.submit(history, asked)) for _ in range(each)]
 
     return dict(Counter(sum(at_once(*[some] * threads), [])))
 
 
-def submit_under_keys(member: Member, keys: list[str], threads: int) -> list[list[tuple[str, str]]]:
+def submit_under_keys(member: Member, history: Path, keys: list[str], threads: int) -> list[list[tuple[str, str]]]:
     """For each key, all members come to it at once with a few threads each: (verdict, job) of each thread."""
     came = []
     for key in keys:
         asked = a_submission(idempotency=Idempotency(key, "f"))
         member.meet()
-        came.append(at_once(*[lambda asked=asked: _verdict_and_job(asked)] * threads))
+        came.append(at_once(*[lambda asked=asked: _verdict_and_job(history, asked)] * threads))
     return came
 
 
-def _verdict_and_job(asked: Submission) -> tuple[str, str]:
-    answer = admission.submit(asked)
+def _verdict_and_job(history: Path, asked: Submission) -> tuple[str, str]:
+    answer = recorded.submit(history, asked)
     return verdict(answer), "" if isinstance(answer, Rejected) else str(answer.job.pk)
 
 
-def submit_for(member: Member, seconds: float, threads: int, max_waiting: int) -> dict[str, int]:
+def submit_for(member: Member, history: Path, seconds: float, threads: int, max_waiting: int) -> dict[str, int]:
     """Submits without a pause; how often each verdict was given."""
     asked = a_submission(max_waiting)
 
     def some() -> list[str]:
-        return _repeat(seconds, lambda: verdict(admission.submit(asked)))
+        return _repeat(seconds, lambda: verdict(recorded.submit(history, asked)))
 
     return dict(Counter(sum(at_once(*[some] * threads), [])))
 
 
-def work_for(member: Member, seconds: float, threads: int, node: str) -> dict[str, int]:
+def work_for(member: Member, history: Path, seconds: float, threads: int, node: str) -> dict[str, int]:
     """Claims and settles without a pause, as the processes of one node; every fourth job is cancelled while it runs."""
     turn = itertools.count()
 
@@ -62,7 +66,7 @@ def work_for(member: Member, seconds: float, threads: int, node: str) -> dict[st
         if claimed is None:
             return "nothing"
         if next(turn) % 4 == 0:
-            lifecycle.cancel(claimed.job_id)
+            recorded.cancel(history, claimed.job_id)
         return str(job_rows.succeed(claimed))
 
     return dict(Counter(sum(at_once(*[lambda: _repeat(seconds, work)] * threads), [])))
