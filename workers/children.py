@@ -19,6 +19,7 @@ from workers.kernel import die_with_parent
 
 CLASS_VARIABLE = "WEIGHBRIDGE_COST_CLASS"  # set by the keeper for its Celery
 READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
+_OF_OTHERS = (signal.SIGTERM, signal.SIGINT)  # a child ends when its keeper says so, or with it
 _OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
 _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
 
@@ -61,10 +62,8 @@ def tell_the_keeper(**kwargs: Any) -> None:
 def settle_in(**kwargs: Any) -> None:
     """Order matters little, but all of it comes before the first job."""
     die_with_parent()
-    # A TERM to the group must not turn into SystemExit inside a job (P22).
-    # Not SIG_IGN, which what a handler starts would inherit and never hear a terminate().
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _take_no_notice)
+    for number in _OF_OTHERS:
+        signal.signal(number, signal.SIG_IGN)  # after this, billiard replaces whatever is not SIG_IGN
     # A handler may use the standard library's process pools; what it leaves of them ends with the job.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     os.setsid()
@@ -72,7 +71,17 @@ def settle_in(**kwargs: Any) -> None:
     equipment.mine()  # its signal handlers stand before the keeper could send it one
 
 
-def _take_no_notice(number: int, frame: object) -> None:
+@task_prerun.connect
+def take_no_notice(**kwargs: Any) -> None:
+    """Of a TERM to the group, which must not turn into SystemExit inside a job (P22).
+
+    By a handler from here on: what a job's handler starts would inherit SIG_IGN, and never hear a terminate().
+    """
+    for number in _OF_OTHERS:
+        signal.signal(number, _nothing)
+
+
+def _nothing(number: int, frame: object) -> None:
     pass
 
 

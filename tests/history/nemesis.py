@@ -202,6 +202,14 @@ class Terminate(Nemesis):
         wait_until_back(stack, self.program)
 
 
+class TerminateAll(Terminate):
+    """TERM to every process of a worker at once, as systemd does unless it is told otherwise."""
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        _signal_all(pids, signal.SIGTERM)
+        return super().apply(stack, pids)
+
+
 class Away(Nemesis):
     """Programs that are stopped in order, all at once, and started again when it is undone."""
 

@@ -162,8 +162,16 @@ def _wait_to_be_stopped(ctx: JobContext[Params]) -> None:
     Path(ctx.params.note).write_text("was told")
 
 
+def _end_what_it_started(ctx: JobContext[Params]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with subprocess.Popen(["sleep", "60"]) as started:
+            started.send_signal(number)
+            assert started.wait(10) == -number
+
+
 BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
     "swallow": _swallow,
+    "end what it started": _end_what_it_started,
     "outwit the watchdog": _outwit_the_watchdog,
     "loop": _loop,
     "hold the GIL": _hold_the_gil,

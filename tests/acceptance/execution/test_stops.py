@@ -1,5 +1,7 @@
 """A worker that is told to stop: running jobs get the grace, then go back to the queue without blame (P22, P23)."""
 
+import os
+import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -12,8 +14,9 @@ from stack.failures import StackError
 from stack.local import Stack
 from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
+from tests.acceptance.processes import lives
 from tests.api_client import Api
-from tests.history.nemesis import Away, Terminate, afflicted
+from tests.history.nemesis import Away, Terminate, TerminateAll, afflicted
 from tests.history.recorder import History
 from tests.waiting import eventually
 
@@ -32,6 +35,33 @@ def test_a_handler_sees_that_its_worker_stops_and_may_finish(
     job = api.ended(job_id)
     assert (job["state"], job["attempt"]) == ("succeeded", 1)
     assert word.read_text() == "was told"
+
+
+def test_a_term_to_every_process_of_a_worker_is_a_stop_like_any_other(
+    stack: Stack, api: Api, history: History, word: Path
+) -> None:
+    job_id = api.submit("tests.behave", {"how": "wait to be stopped", "note": str(word)})
+    eventually(word.exists)
+    with afflicted(history, stack, TerminateAll("worker-heavy", GRACE)):
+        pass
+    job = api.ended(job_id)
+    assert (job["state"], job["attempt"]) == ("succeeded", 1)
+
+
+def test_a_child_takes_no_notice_of_a_term_and_what_its_handler_started_does(
+    stack: Stack, api: Api, diary: Diary
+) -> None:
+    running = api.submit("tests.note", diary.params("running", cost_class="heavy", held=True))
+    diary.wait_until_began("running")
+    (body,) = diary.begins()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(body.pid, number)
+    diary.open_gate()
+    assert api.ended(running)["state"] == "succeeded"
+    for number in (signal.SIGTERM, signal.SIGINT):  # between two jobs too
+        os.kill(body.pid, number)
+    assert api.ended(api.submit("tests.behave", {"how": "end what it started"}))["state"] == "succeeded"
+    assert lives(body.pid)
 
 
 def test_what_does_not_finish_in_the_grace_is_given_back_without_blame(stack: Stack, api: Api, diary: Diary) -> None:
