@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DEFAULT_DB_ALIAS, connection
 from psycopg import IsolationLevel
 
 from jobs import classes, registry, sweeps
@@ -93,3 +94,17 @@ def a_key_does_not_outlast_its_job(**kwargs: Any) -> list[CheckMessage]:
 
 def _short_lease(lease: float, at_least: str, identity: str) -> Error:
     return Error(f"WEIGHBRIDGE_LEASE_SECONDS is {lease:g}, but must be at least {at_least}.", id=identity)
+
+
+@register(Tags.database)
+def transactions_see_what_was_committed(databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """P1 on the server: a role, a database or PGOPTIONS may set another default. Run by `migrate`."""
+    if DEFAULT_DB_ALIAS not in (databases or ()):
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW default_transaction_isolation")
+        (level,) = cursor.fetchone()
+    if level == "read committed":
+        return []
+    sentence = f"The database begins transactions as {level}; admission needs READ COMMITTED as their default."
+    return [Error(sentence, hint="ALTER ROLE, ALTER DATABASE or PGOPTIONS may have set it.", id="jobs.E007")]

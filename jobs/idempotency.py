@@ -12,6 +12,7 @@ from jobs.models import IdempotencyKey, Job
 # Callers compute what remains of their time anew for each try; the deadline of the first that was accepted stands.
 NOT_IN_THE_FINGERPRINT = ("deadline_seconds", "deadline_at")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_BARE = re.compile(r"""[^",\\]*""")  # a comma joins two headers, which may be two keys; a quote that is open is none
 _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 
 
@@ -40,8 +41,10 @@ def read(header: str, method: str, path: str, body: Any) -> Idempotency:
     """The header, quoted or not, and the request it came with; `body` is parsed JSON. Raises BadKey."""
     quoted = _QUOTED.fullmatch(header.strip())
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else header.strip()
-    if not _KEY.fullmatch(key):
-        raise BadKey("An Idempotency-Key is 1 to 255 visible ASCII characters, quoted or not.")
+    if not _KEY.fullmatch(key) or not (quoted or _BARE.fullmatch(key)):
+        raise BadKey(
+            "An Idempotency-Key is 1 to 255 visible ASCII characters; one with a comma, quote or backslash must be quoted."
+        )
     return Idempotency(key, _fingerprint(method, path, body))
 
 

@@ -6,12 +6,16 @@ process answers for all of them.
 
 import os
 import socket
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
+import structlog
 from prometheus_client import Counter, Histogram, values
 
 from jobs import classes
 from jobs.states import TERMINAL, Refusal, StoppedBy
+
+log = structlog.get_logger(__name__)
 
 _HOST = socket.gethostname()
 
@@ -21,8 +25,39 @@ def _process() -> str:
     return f"{_HOST}-{os.getpid()}"
 
 
+class _Kept(values.MultiProcessValue(_process)):  # type: ignore[misc]
+    """A value in this process's file. What cannot be counted is not counted, and fails nobody: no count is worth a job."""
+
+    def __init__(self, *what: Any, **options: Any) -> None:
+        self._value, self._told = 0.0, False
+        try:
+            super().__init__(*what, **options)
+        except OSError:
+            self._do(lambda: None)
+
+    def inc(self, amount: float) -> None:
+        self._do(lambda: super(_Kept, self).inc(amount))
+
+    def set(self, value: float, timestamp: float | None = None) -> None:
+        self._do(lambda: super(_Kept, self).set(value, timestamp))
+
+    def _do(self, act: Callable[[], None]) -> None:
+        """Once more when the folder had gone, or its files were closed by a fork that could not open them anew."""
+        try:
+            act()
+        except Exception:
+            try:
+                os.makedirs(os.environ["PROMETHEUS_MULTIPROC_DIR"], 0o700, exist_ok=True)
+                self._MmapedValue__reset()
+                act()
+            except Exception as error:
+                if not self._told:
+                    log.warning("not_counted", error=type(error).__name__)
+                self._told = True
+
+
 if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-    values.ValueClass = values.MultiProcessValue(_process)  # type: ignore[no-untyped-call]  # before the first metric is made
+    values.ValueClass = _Kept  # before the first metric is made
 
 ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
 REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])
@@ -46,7 +81,7 @@ HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked
 
 REASONS: tuple[str, ...] = get_args(Refusal)
 STOPPED_BY: tuple[str, ...] = get_args(StoppedBy)
-REFUSED_UNSEEN = (408, 413, 503)  # too slow, too large, no turn in time
+REFUSED_UNSEEN = (400, 408, 413, 503)  # not whole, too slow, too large, no turn in time or no room for its body
 OUTCOMES = tuple(sorted(state.value for state in TERMINAL))
 
 

@@ -20,6 +20,8 @@ from workers import kernel
 log = structlog.get_logger(__name__)
 
 API = "/api/"  # whose views refuse a body by its length
+ADMIN = "/admin/"  # whose forms are the only other bodies
+OTHER_BYTES = 16_384  # enough for any view to say what is wrong with a body
 
 
 def _own_answer(status: int, given_request_id: str) -> Answer:
@@ -39,6 +41,7 @@ def _refusal(status: int, request_id: str) -> HttpResponse:
     telemetry.HTTP_REFUSED.labels(status).inc()
     log.info("request_refused", status=status, request_id=request_id)
     return {
+        400: Problem(400, "bad_request", "The body ended before it was whole; nothing was done."),
         408: Problem(408, "too_slow", "The body did not come in time; nothing was done.", retry_after=1),
         413: Problem(413, "too_large", "The body is larger than this address takes."),
         503: Problem(503, "unavailable", "So many requests wait that this one got no turn in time.", retry_after=1),
@@ -51,6 +54,8 @@ def _body_bytes(path: str) -> int:
 
     if path.startswith(API):
         return limit_bytes()
+    if not path.startswith(ADMIN):
+        return OTHER_BYTES
     most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     return sys.maxsize if most is None else most  # None is Django's word for no limit
 

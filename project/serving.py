@@ -8,8 +8,9 @@ as many requests.
 import asyncio
 import io
 import sys
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +24,19 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 DRAINED_BYTES, DRAINED_SECONDS = 8 * 1024 * 1024, 5.0
 
 
-class Gone(Exception):
-    """The caller went before its request was whole."""
+class Broken(Exception):
+    """The body ended before it was whole: its caller went, or sent what is no body."""
+
+
+class Full(Exception):
+    """Bodies hold all the memory that they may."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
 
-    body_bytes: by path, the largest body that could be acceptable. refuses_by_length: whether Django says of a longer one
+    body_bytes: by path, the largest body that could be acceptable. held_bytes: of all bodies at once. refuses_by_length: whether Django says of a longer one
     that it is too long, from its length alone; where it would not look, the answer is ours.
     """
 
@@ -41,6 +46,7 @@ class Limits:
     waiting: int = 256
     wait_seconds: float = 2.0
     body_seconds: float = 30.0
+    held_bytes: int = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -56,14 +62,16 @@ class ThreadBridge:
     def __init__(self, application: Application, own_answer: Callable[[int, str], Answer], limits: Limits) -> None:
         """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
 
-        200 is /healthz; 408, 413 and 503 are refusals.
+        200 is /healthz; 400, 408, 413 and 503 are refusals.
         """
         self._application = application
         self._own_answer = own_answer
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, "request")
         self._free = asyncio.Semaphore(limits.threads)
-        self._waiting = 0  # for a thread; touched by the event loop alone
+        # Touched by the event loop alone.
+        self._waiting = 0  # for a thread
+        self._held = 0  # bytes of bodies
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,25 +88,45 @@ class ThreadBridge:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        status = None
-        try:
-            if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
-                status = 200
-            else:
-                status = await self._refused_or_passed_on(scope, receive, send)
-        except Gone:
-            return
+        if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
+            status: int | None = 200
+        else:
+            with self._holding() as hold:
+                status = await self._refused_or_passed_on(scope, receive, send, hold)
         if status is not None:
             await _send_whole(send, scope, self._own_answer(status, _request_id(scope)))
 
-    async def _refused_or_passed_on(self, scope: Message, receive: Receive, send: Send) -> int | None:
-        """The status of a refusal; None once Django's answer was sent. Raises Gone."""
+    @contextmanager
+    def _holding(self) -> Iterator[Callable[[int], None]]:
+        """`hold(bytes)` counts them until the request is over. Raises Full."""
+        held = 0
+
+        def hold(more: int) -> None:
+            nonlocal held
+            if self._held + more > self._limits.held_bytes:
+                raise Full
+            self._held += more
+            held += more
+
+        try:
+            yield hold
+        finally:
+            self._held -= held
+
+    async def _refused_or_passed_on(
+        self, scope: Message, receive: Receive, send: Send, hold: Callable[[int], None]
+    ) -> int | None:
+        """The status of a refusal; None once Django's answer was sent."""
         path = scope["path"]
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                body = await _body(receive, self._limits.body_bytes(path))
+                body = await _body(receive, self._limits.body_bytes(path), hold)
         except TimeoutError:
             return 408
+        except Broken:
+            return 400
+        except Full:
+            return 503
         if isinstance(body, int) and not self._limits.refuses_by_length(path):
             return 413
         if not await self._got_a_thread():
@@ -138,17 +166,18 @@ async def _sent(send: Send, message: Message) -> None:
     await send(message)
 
 
-async def _body(receive: Receive, most_bytes: int) -> bytes | int:
-    """The whole body; of a larger one how many bytes came, which were thrown away. Raises Gone."""
+async def _body(receive: Receive, most_bytes: int, hold: Callable[[int], None]) -> bytes | int:
+    """The whole body; of a larger one how many bytes came, which were thrown away. Raises Broken, and what hold raises."""
     parts, size = [], 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise Broken
         part = message.get("body", b"")
         size += len(part)
         if size > most_bytes:
             return size + await _drain(receive, message)
+        hold(len(part))
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -247,7 +276,9 @@ def _request_id(scope: Message) -> str:
 async def _send_whole(send: Send, scope: Message, answer: Answer) -> None:
     body = b"" if scope["method"] == "HEAD" else answer.body
     headers = answer.headers
-    if not any(name == b"content-length" for name, _ in headers):
+    if answer.status == 304:  # a length of 0 would be that of the answer that is not sent again
+        headers = [(name, value) for name, value in headers if name != b"content-length"]
+    elif not any(name == b"content-length" for name, _ in headers):
         headers = [*headers, (b"content-length", str(len(answer.body)).encode())]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -18,6 +18,7 @@ DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *env.names("WEIGHBRIDGE_ALLOWED_HOSTS")]
 CSRF_TRUSTED_ORIGINS = env.names("WEIGHBRIDGE_TRUSTED_ORIGINS")
 ROOT_URLCONF = "project.urls"
+LOGIN_REDIRECT_URL = "/admin/"
 CSRF_FAILURE_VIEW = "jobs.api.errors.csrf_failed"
 INSTALLED_APPS = [
     "django.contrib.admin",

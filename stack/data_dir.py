@@ -22,7 +22,7 @@ class DataDir:
     """The folder and the lock on it. The lock is the kernel's, so a launcher that dies releases it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = path.resolve()  # one name, by which its processes are known
         self._lock: int | None = None
 
     def open(self) -> None:

@@ -29,7 +29,7 @@ def main() -> int:
 def _steps() -> list[tuple[str, dict[str, object]]]:
     quiet: dict[str, object] = {"verbosity": 0}
     return [
-        ("migrate", {"interactive": False, **quiet}),
+        ("migrate", {"interactive": False, "skip_checks": False, **quiet}),
         ("collectstatic", {"interactive": False, **quiet}),
         ("demo_access", quiet),
     ]

@@ -116,7 +116,9 @@ class JobAdmin(ReadOnlyAdmin):
     def _cancel(self, request: HttpRequest, job_ids: Iterable[UUID]) -> None:
         cancelled, too_late = 0, 0
         for job_id in job_ids:
-            if lifecycle.cancel(job_id) is None:
+            if not Job.objects.filter(pk=job_id).exists():
+                self.message_user(request, f"There is no job {job_id}.", messages.WARNING)
+            elif lifecycle.cancel(job_id) is None:
                 too_late += 1
             else:
                 cancelled += 1

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
+from django.core.exceptions import SuspiciousOperation
 from django.db.utils import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views.csrf import csrf_failure
@@ -220,6 +221,10 @@ def as_problem(error: Exception) -> Problem:
             return Problem(415, "unsupported_media_type", "Send the body as application/json.")
         case exceptions.ParseError():
             return Problem(400, "bad_request", str(error.detail))
+        case SuspiciousOperation():  # too many parameters, say
+            return Problem(
+                400, "bad_request", "The request cannot be read: it holds too much, or what no client sends."
+            )
         case exceptions.NotFound():
             return Problem.not_found(str(error.detail))
         case _:

@@ -46,9 +46,12 @@ def _all() -> bytes:
 
 
 def _counters() -> CollectorRegistry:
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if folder is None:
         return REGISTRY
     registry = CollectorRegistry()
+    if not os.path.isdir(folder):
+        return registry
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return registry
 

@@ -47,7 +47,7 @@ def _within_reach(value: datetime) -> datetime:
     """An instant that every time zone can show, so that a row that holds it can always be read."""
     if not 1970 <= value.year <= 9000:
         raise ValueError("must be in the years 1970 to 9000")
-    return value
+    return value.astimezone(UTC)  # PostgreSQL knows no offset of 16 hours or more
 
 
 Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_rfc_3339), AfterValidator(_within_reach)]

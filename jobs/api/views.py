@@ -67,15 +67,19 @@ class OneJob(View):
         shown = serializers.job(job)
         tag = serializers.etag(shown)
         headers = {"ETag": tag, **serializers.server_timing(job), **_when_to_ask(job)}
-        known = get_conditional_response(request, etag=tag)
-        if known is None:
+        if _unmet(request, tag):
+            raise _precondition_failed(tag)
+        if get_conditional_response(request, etag=tag) is None:
             return Response(shown, headers=headers)
-        if known.status_code != 304:
-            raise Problem(412, "precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
-        return HttpResponse(status=304, headers=headers)
+        answer = HttpResponse(status=304, headers=headers)
+        del answer["Content-Type"]  # a cache would take it for the one that it has kept
+        return answer
 
     def delete(self, request: Request, job_id: UUID) -> Response:
         job = _as_it_is(request, job_id)
+        tag = serializers.etag(serializers.job(job))
+        if _unmet(request, tag):
+            raise _precondition_failed(tag)
         with changing_something():
             done = lifecycle.cancel(job.pk)
             job = queries.job_of(_caller(request).pk, job_id)
@@ -83,6 +87,18 @@ class OneJob(View):
             raise Problem.not_cancellable(_as_allowed(request, job))
         # By the job that is shown: it may have ended since it was asked to.
         return Response(_as_allowed(request, job), status=200 if job.state == State.CANCELLED else 202)
+
+
+def _unmet(request: Request, tag: str) -> bool:
+    """Whether If-Match names another state of the job. A job has no Last-Modified, so dates are no conditions (RFC 9110)."""
+    for dated in ("HTTP_IF_UNMODIFIED_SINCE", "HTTP_IF_MODIFIED_SINCE"):
+        request.META.pop(dated, None)
+    known = get_conditional_response(request, etag=tag)
+    return known is not None and known.status_code == 412
+
+
+def _precondition_failed(tag: str) -> Problem:
+    return Problem(412, "precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
 
 
 def _caller(request: Request) -> ApiClient:

@@ -93,6 +93,19 @@ def test_who_may_only_look_cannot_cancel(jobs: list[Job]) -> None:
     assert _states() == ["queued"] * 3
 
 
+@pytest.mark.parametrize("guess", ["params__icontains=xyzzy", "result__isnull=1", "client__keys__digest__gt=a"])
+def test_what_the_page_hides_cannot_be_guessed_by_its_filters(operator: Client, jobs: list[Job], guess: str) -> None:
+    assert operator.get(f"{LIST}?{guess}").status_code == 400
+    assert operator.get(f"{LIST}?state__exact=queued").status_code == 200
+    assert operator.get("/admin/jobs/apikey/?digest__startswith=a").status_code == 400
+
+
+def test_a_job_that_is_not_there_is_told_as_such(operator: Client, jobs: list[Job]) -> None:
+    answer = operator.post(f"{LIST}01a22d4f-b82e-7886-8f63-89d8cd3b1f52/cancel/", follow=True)
+    assert "There is no job 01a22d4f-b82e-7886-8f63-89d8cd3b1f52." in answer.content.decode()
+    assert "already ended" not in answer.content.decode()
+
+
 def test_nobody_adds_changes_or_deletes_a_job(operator: Client, jobs: list[Job]) -> None:
     assert operator.get(f"{LIST}add/").status_code == 403
     assert operator.post(f"{LIST}{jobs[0].pk}/change/", {"state": "succeeded"}).status_code == 403

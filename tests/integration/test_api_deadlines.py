@@ -53,7 +53,13 @@ def test_seconds_are_answered_as_an_instant(api: InProcessApi, seconds: float) -
 
 @pytest.mark.parametrize(
     "given",
-    ["2100-06-01T12:00:00Z", "2100-06-01T14:30:00+02:30", "2100-06-01T07:00:00.000-05:00", "2100-06-01t12:00:00z"],
+    [
+        "2100-06-01T12:00:00Z",
+        "2100-05-31T12:01:00-23:59",
+        "2100-06-01T14:30:00+02:30",
+        "2100-06-01T07:00:00.000-05:00",
+        "2100-06-01t12:00:00z",
+    ],
 )
 def test_an_instant_of_any_offset_is_answered_in_utc(api: InProcessApi, given: str) -> None:
     assert _submit(api, deadline_at=given).json()["deadline_at"] == "2100-06-01T12:00:00.000Z"

@@ -252,9 +252,12 @@ def test_a_job_that_is_as_it_was_is_304_and_one_that_moved_is_not(api: InProcess
     first = api.get(f"/jobs/{job_id}")
     again = api.get(f"/jobs/{job_id}", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    assert "Content-Type" not in again.headers
     assert again.headers["Retry-After"] == first.headers["Retry-After"]
     assert again.headers["X-Request-Id"]
     problem(api.get(f"/jobs/{job_id}", headers={"If-Match": '"another"'}), 412, "precondition_failed")
+    old = {"If-Unmodified-Since": "Mon, 01 Jan 2001 00:00:00 GMT"}
+    assert api.get(f"/jobs/{job_id}", headers=old).status_code == 200, "a job has no date to compare"
     tags = {first.headers["ETag"]}
     claimed = claim_probe(node)
     for move in (
@@ -286,3 +289,12 @@ def test_a_key_that_may_not_read_is_told_no_results_by_cancelling(scopes: tuple[
     job = job_rows.a_finished_job(client=api.client, result={"secret": 1})
     told = problem(api.cancel(str(job.pk)), 409, "not_cancellable")["job"]
     assert told["result"] == ({"secret": 1} if "jobs:read" in scopes else None)
+
+
+def test_a_cancel_of_another_state_than_it_names_is_412_and_cancels_nothing(api: InProcessApi) -> None:
+    job_id = api.submit()
+    address = f"/api/v1/jobs/{job_id}"
+    tag = api.get(f"/jobs/{job_id}").headers["ETag"]
+    problem(api.send("DELETE", address, headers={"If-Match": '"another"'}), 412, "precondition_failed")
+    assert Job.objects.get().state == "queued"
+    assert api.send("DELETE", address, headers={"If-Match": tag}).json()["state"] == "cancelled"

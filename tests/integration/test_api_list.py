@@ -96,6 +96,7 @@ def test_filters_narrow_and_go_on_through_the_pages(api: InProcessApi) -> None:
     assert found(("label", "team:ops"), ("label", "n:2")) == {light[2]}
     assert found(("label", "team:ops"), ("state", "queued")) == {light[0], light[2]}
     assert found(("accepted_after", "2000-01-01T00:00:00Z")) == {*light, *heavy, spin}
+    assert found(("accepted_after", "2000-01-01T00:00:00+23:59")) == {*light, *heavy, spin}
     since = Job.objects.get(pk=light[1]).accepted_at - timedelta(seconds=1)
     assert found(("accepted_after", since.isoformat())) == {*light[1:], *heavy, spin}
     assert found(("type", "no.such")) == found(("cost_class", "no such")) == set()
@@ -216,3 +217,8 @@ def test_a_result_past_its_retention_is_gone_while_its_job_is_shown(api: InProce
 def test_a_result_is_its_clients_alone(api: InProcessApi) -> None:
     job = job_rows.a_finished_job(client=InProcessApi().client, result={"a": 1})
     problem(api.get(f"/jobs/{job.pk}/result"), 404, "not_found")
+
+
+def test_more_parameters_than_anybody_sends_are_400(api: InProcessApi) -> None:
+    many = "&".join(f"a{number}=1" for number in range(1001))
+    problem(api.get(f"/jobs?{many}"), 400, "bad_request")

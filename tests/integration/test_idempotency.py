@@ -82,13 +82,15 @@ def test_each_client_has_keys_of_its_own(api: InProcessApi) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("abc", '"abc"'), (" abc ", "abc"), ('"a\\"b"', 'a"b'), ("~" * 255, f'"{"~" * 255}"')]
+    ("one", "other"), [("abc", '"abc"'), (" abc ", "abc"), ('"a,b"', ' "a,b" '), ("~" * 255, f'"{"~" * 255}"')]
 )
 def test_a_key_is_the_same_quoted_or_not(api: InProcessApi, one: str, other: str) -> None:
     assert send(api, one).json()["id"] == send(api, other).json()["id"]
 
 
-@pytest.mark.parametrize("key", ["", '""', "a b", "a\tb", "ü", "x" * 256, '"a b"'], ids=repr)
+@pytest.mark.parametrize(
+    "key", ["", '""', "a b", "a\tb", "ü", "x" * 256, '"a b"', "k,k", '"k","k"', 'a"b', '"a', 'W/"a"'], ids=repr
+)
 def test_what_is_no_key_is_said_and_nothing_is_made(api: InProcessApi, key: str) -> None:
     problem(send(api, key), 400, "bad_request")
     assert not Job.objects.exists()

@@ -61,10 +61,13 @@ def test_a_key_may_have_few_scopes_and_an_end() -> None:
     [
         (("make", "shop", "--scope", "jobs:everything"), "invalid choice: 'jobs:everything'"),
         (("make", "shop", "--days", "0"), "--days"),
-        (("make", " "), "must have 1 to 100 characters"),
+        (("make", " "), "must have 1 to 100 printable characters"),
         (("revoke", "4711"), "There is no key 4711"),
         (("rotate", "4711"), "There is no key 4711"),
         (("list", "shop"), "There is no client 'shop'."),
+        (("make", "a\nb"), "must have 1 to 100 printable characters"),
+        (("make", "\udcff"), "The client's name is '\\udcff'"),
+        (("list", "\udcff"), "There is no client '\\udcff'."),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], sentence: str) -> None:

@@ -180,8 +180,41 @@ def test_a_body_that_does_not_come_in_time_is_told_so_and_takes_no_thread() -> N
     assert (wire.status, wire.body) == (408, b"ours")
 
 
-def test_of_a_caller_that_went_nothing_is_passed_on() -> None:
-    assert ask(bridge(_never), scope(), part(b"a", more=True), GONE).sent == []
+def test_of_a_body_that_breaks_off_nothing_is_passed_on_and_who_still_listens_is_told() -> None:
+    """To the server it is one whether the caller went, closed its half, or sent chunks that are none."""
+    wire = ask(bridge(_never), scope(), part(b"a", more=True), GONE)
+    assert (wire.status, wire.body) == (400, b"ours")
+
+
+def test_bodies_hold_no_more_than_all_of_them_may() -> None:
+    """Two of 40 bytes fit in 100, a third does not; when they are done there is room again."""
+    asked = bridge(held_bytes=100)
+
+    async def three() -> list[Wire]:
+        slow = [Wire(part(b"x" * 40, more=True)), Wire(part(b"x" * 40, more=True))]
+        tasks = [asyncio.ensure_future(asked(scope(), one.receive, one.send)) for one in slow]
+        while asked._held < 80:
+            await asyncio.sleep(0.005)
+        third = Wire(part(b"x" * 40))
+        await asked(scope(), third.receive, third.send)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        fourth = Wire(part(b"x" * 100))
+        await asked(scope(), fourth.receive, fourth.send)
+        return [third, fourth]
+
+    third, fourth = asyncio.run(asyncio.wait_for(three(), 20))
+    assert (third.status, third.body) == (503, b"ours")
+    assert fourth.status == 200
+
+
+def test_an_answer_that_says_not_modified_has_no_length() -> None:
+    def unmodified(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        start_response("304 Not Modified", [("ETag", '"a"'), ("Content-Length", "0")])
+        return [b""]
+
+    assert ask(bridge(unmodified), scope("GET"), part(b"")).headers == {"etag": '"a"'}
 
 
 def _never(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -338,6 +371,7 @@ def test_a_websocket_is_closed() -> None:
 def test_no_more_of_a_body_is_kept_than_its_address_could_take(settings: Any, largest: Any, kept_bytes: int) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = largest
     assert asgi._body_bytes("/admin/login/") == kept_bytes
+    assert asgi._body_bytes("/nowhere") == asgi.OTHER_BYTES
     assert asgi._body_bytes("/api/v1/jobs") == limit_bytes()
 
 

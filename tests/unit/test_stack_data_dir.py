@@ -87,3 +87,10 @@ def test_another_data_directory_s_processes_are_left_alone(tmp_path: Path) -> No
     assert other.poll() is None
     other.kill()
     other.wait()
+
+
+def test_one_folder_by_another_name_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    names = [tmp_path / "real", tmp_path / "link", tmp_path / "other/../real"]
+    assert {DataDir(name).path for name in names} == {tmp_path.resolve() / "real"}

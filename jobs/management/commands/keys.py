@@ -45,14 +45,14 @@ class Command(BaseCommand):
             raise CommandError(f"The database cannot be asked: {str(error).splitlines()[0]}") from None
 
     def _make(self, client: str, scope: list[str] | None, days: float | None, **others: Any) -> None:
-        if not 1 <= len(client.strip()) <= 100:
-            raise CommandError(f"The client's name is {client!r}; it must have 1 to 100 characters.")
+        if not (1 <= len(client.strip()) <= 100 and client.isprintable()):
+            raise CommandError(f"The client's name is {ascii(client)}; it must have 1 to 100 printable characters.")
         owner, _ = ApiClient.objects.get_or_create(name=client.strip())
         self._show(keys.new_key(owner, scope or keys.ALL_SCOPES, _days(days)))
 
     def _list(self, client: str | None, **others: Any) -> None:
-        if client is not None and not ApiClient.objects.filter(name=client).exists():
-            raise CommandError(f"There is no client {client!r}.")
+        if client is not None and not (client.isprintable() and ApiClient.objects.filter(name=client).exists()):
+            raise CommandError(f"There is no client {ascii(client)}.")
         rows = ApiKey.objects.select_related("client").order_by("client__name", "pk")
         found = rows if client is None else rows.filter(client__name=client)
         if not found:
