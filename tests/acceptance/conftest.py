@@ -10,7 +10,8 @@ import pytest
 
 from stack.local import Stack
 from stack.ports import free_port
-from tests.acceptance import figures, processes, readme
+from tests import processes
+from tests.acceptance import figures, readme
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
 from tests.history.recorder import History

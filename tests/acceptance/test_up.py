@@ -14,7 +14,7 @@ import pytest
 from stack import embedded
 from stack.children import overlaid
 from stack.programs import ROOT
-from tests.acceptance import processes
+from tests import processes
 from tests.acceptance.conftest import short_environment
 from tests.acceptance.diary import Diary
 from tests.api_client import Api

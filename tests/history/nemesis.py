@@ -15,10 +15,10 @@ from typing import ClassVar
 from uuid import uuid4
 
 from stack.local import Stack
-from tests.acceptance.processes import lives, with_descendants
 from tests.history.events import BodyBegan, BodyEnded, NemesisBegan, NemesisEnded, NemesisHit
 from tests.history.nodes import READY_SECONDS, node, serving, state_of, wait_until_back, web_processes
 from tests.history.recorder import History, now
+from tests.processes import lives, with_descendants
 from tests.waiting import eventually
 
 EFFECT_SECONDS = 20.0  # by then a nemesis has had its effect, on a machine that has much to do

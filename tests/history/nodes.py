@@ -7,7 +7,7 @@ import psycopg
 
 from stack.failures import StackError
 from stack.local import Stack
-from tests.acceptance.processes import with_descendants
+from tests.processes import with_descendants
 from tests.waiting import eventually
 
 READY_SECONDS = 90.0  # for all that was killed to be back, on a machine that has much to do

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from stack.local import Stack
-from tests.acceptance import processes
+from tests import processes
 from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
 from tests.acceptance.figures import counted

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stack.local import Stack
-from tests.acceptance import processes
+from tests import processes
 from tests.acceptance.execution.conftest import attempts_of
 from tests.api_client import Api
 from tests.history.nemesis import afflicted

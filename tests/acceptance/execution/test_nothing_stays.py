@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import processes
+from tests import processes
 from tests.acceptance.slow_services import Counts, Services, hanging
 from tests.api_client import Api
 from tests.waiting import eventually

@@ -14,10 +14,10 @@ from stack.failures import StackError
 from stack.local import Stack
 from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
-from tests.acceptance.processes import lives
 from tests.api_client import Api
 from tests.history.nemesis import Away, Terminate, TerminateAll, afflicted
 from tests.history.recorder import History
+from tests.processes import lives
 from tests.waiting import eventually
 
 TERMS, FULL_TERMS = 8, 200
