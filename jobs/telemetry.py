@@ -81,7 +81,7 @@ HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked
 
 REASONS: tuple[str, ...] = get_args(Refusal)
 STOPPED_BY: tuple[str, ...] = get_args(StoppedBy)
-REFUSED_UNSEEN = (400, 408, 413, 503)  # not whole, too slow, too large, no turn in time or no room for its body
+REFUSED_UNSEEN = (400, 408, 413, 503)  # not whole, too slow, too large, no turn
 OUTCOMES = tuple(sorted(state.value for state in TERMINAL))
 
 

@@ -44,7 +44,9 @@ def _refusal(status: int, request_id: str) -> HttpResponse:
         400: Problem(400, "bad_request", "The body ended before it was whole; nothing was done."),
         408: Problem(408, "too_slow", "The body did not come in time; nothing was done.", retry_after=1),
         413: Problem(413, "too_large", "The body is larger than this address takes."),
-        503: Problem(503, "unavailable", "So many requests wait that this one got no turn in time.", retry_after=1),
+        503: Problem(
+            503, "unavailable", "So much waits here that this request got no turn; nothing was done.", retry_after=1
+        ),
     }[status].response()
 
 
