@@ -148,7 +148,7 @@ def _refuse_unknown_variables(names: Mapping[str, Any], environ: Mapping[str, st
     for given in environ:
         if given.startswith("WEIGHBRIDGE_") and given not in known and _means_a_class(given, names):
             (nearest,) = get_close_matches(given, sorted(known), n=1, cutoff=0.0)
-            raise WrongSetting("An environment variable", given, f"one that a class has; the nearest is {nearest}")
+            raise WrongSetting("The name of a variable", given, f"that of a class's setting, such as {nearest}")
 
 
 def _means_a_class(given: str, names: Mapping[str, Any]) -> bool:

@@ -65,7 +65,9 @@ def sentence_for(error: Exception) -> str:
 
 
 def _where(error: Exception) -> str:
-    """The innermost line that is in no library. A SyntaxError says it itself."""
+    """The innermost line that is in no library."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename})"  # the line is in its text
     libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_in(frame.filename, libraries)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -1,5 +1,6 @@
 """`@job`: how an author registers a job type."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -43,6 +44,7 @@ def job(
     _check(name, cost_class, timeout, retry, max_deliveries, params, example)
 
     def decorate(handler: Callable[[JobContext[P]], R]) -> Callable[[JobContext[P]], R]:
+        _check_handler(name, handler)
         registry.register(
             JobType(
                 name=name,
@@ -84,6 +86,13 @@ def _check(
         raise WrongJobType(f"Job type {name!r}: cost_class is {cost_class!r}, but must be a name or a function.")
     if example is not None:
         _check_example(name, registry.strict(params), example)
+
+
+def _check_handler(name: str, handler: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(handler).bind(None)
+    except (TypeError, ValueError) as error:
+        raise WrongJobType(f"Job type {name!r}: its handler must take one argument, its context: {error}.") from None
 
 
 def _check_schema(name: str, params: type[BaseModel]) -> None:

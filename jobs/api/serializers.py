@@ -39,7 +39,9 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\
 def _rfc_3339(value: object) -> object:
     """Alone pydantic would take a number, also one in quotes, for a Unix time."""
     if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
-        raise ValueError("must be an RFC 3339 date and time with an offset, such as 2030-01-31T12:00:00Z")
+        raise ValueError(
+            "must be an RFC 3339 date and time with an offset, such as 2030-01-31T12:00:00Z (in an address, a + is written %2B)"
+        )
     return value
 
 

@@ -102,6 +102,13 @@ def test_params_that_no_caller_could_be_told_of_are_refused() -> None:
         job("a.b", cost_class="light", params=Calls)
 
 
+@pytest.mark.parametrize("handler", [lambda: None, lambda ctx, more: None, lambda *, ctx: None])
+def test_a_handler_that_cannot_be_called_with_its_context_is_refused(handler: Any) -> None:
+    with pytest.raises(WrongJobType, match=r"'a\.b': its handler must take one argument, its context: "):
+        job("a.b", cost_class="light")(handler)
+    assert registry.names() == []
+
+
 def test_a_malformed_name_is_refused() -> None:
     with pytest.raises(WrongJobType):
         job("a b", cost_class="light")(lambda ctx: None)

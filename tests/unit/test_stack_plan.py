@@ -37,6 +37,15 @@ def test_a_module_with_an_error_is_told_with_its_line(tmp_path: Path) -> None:
     assert len(ran.stderr.splitlines()) == 1
 
 
+def test_a_module_that_is_no_python_is_told_with_its_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "own_jobs.py").write_text("import json\n\ndef f(:\n")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    ran = _plan(tmp_path, PYTHONPATH=path, WEIGHBRIDGE_JOB_MODULES="own_jobs")
+    assert ran.returncode == 2
+    assert ran.stderr.endswith(f"(own_jobs.py, line 3) ({tmp_path / 'own_jobs.py'})\n")
+    assert len(ran.stderr.splitlines()) == 1
+
+
 def test_each_class_s_own_grace_is_in_the_plan(tmp_path: Path) -> None:
     ran = _plan(tmp_path, WEIGHBRIDGE_STOP_GRACE_SECONDS="7", WEIGHBRIDGE_HEAVY_STOP_GRACE_SECONDS="120")
     assert ran.returncode == 0, ran.stderr

@@ -46,7 +46,7 @@ def test_right_settings_pass() -> None:
         (
             "WEIGHBRIDGE_HEAVY_PROCESES",
             "2",
-            "An environment variable is 'WEIGHBRIDGE_HEAVY_PROCESES', but must be one that a class has; the nearest is "
+            "The name of a variable is 'WEIGHBRIDGE_HEAVY_PROCESES', but must be that of a class's setting, such as "
             "WEIGHBRIDGE_HEAVY_PROCESSES.",
         ),
         ("WEIGHBRIDGE_LEASE_SECONDS", "soon", "WEIGHBRIDGE_LEASE_SECONDS is 'soon'"),

@@ -4,6 +4,7 @@ from argparse import ArgumentTypeError
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.utils import InterfaceError, OperationalError
 
@@ -42,7 +43,11 @@ class Command(BaseCommand):
         try:
             getattr(self, f"_{options['what']}")(**options)
         except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"The database cannot be asked: {str(error).splitlines()[0]}") from None
+            hint = (
+                f"Does a stack run on the data directory {settings.WEIGHBRIDGE_DATA_DIR}? One with another is found by its"
+                " WEIGHBRIDGE_DATA_DIR, your own server by its DATABASE_URL."
+            )
+            raise CommandError(f"The database cannot be asked: {str(error).splitlines()[0]}\n{hint}") from None
 
     def _make(self, client: str, scope: list[str] | None, days: float | None, **others: Any) -> None:
         if not (1 <= len(client.strip()) <= 100 and client.isprintable()):
