@@ -45,6 +45,7 @@ class JobContext(Generic[P]):
         http: Any = None,
         fan_out: Callable[..., Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        report_at_the_end: Callable[[float, str], None] = lambda fraction, note: None,
     ) -> None:
         self.params = params
         self.job_id = job_id
@@ -57,7 +58,7 @@ class JobContext(Generic[P]):
         self._ends_at = clock() + limit_seconds
         self._cancelled = cancelled
         self._stopping = stopping
-        self._report = report
+        self._report, self._report_at_the_end = report, report_at_the_end
         self._once = once
         self._reported_at: float | None = None
 
@@ -113,12 +114,13 @@ class JobContext(Generic[P]):
         return fan_out(calls, deadline, http=self.http, required=required)
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Show how far the job is: 0 to 1, and a few words. Cheap to call; written at most once a second."""
-        now = self._clock()
+        """Show how far the job is: 0 to 1, and a few words. Cheap: written at most once a second, and the last at the end."""
+        fraction, now = min(1.0, max(0.0, fraction)), self._clock()
         if self._reported_at is not None and now - self._reported_at < PROGRESS_SECONDS:
+            self._report_at_the_end(fraction, note)
             return
         self._reported_at = now
-        self._report(min(1.0, max(0.0, fraction)), note)
+        self._report(fraction, note)
 
     @overload
     def once(self, key: str) -> bool: ...

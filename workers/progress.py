@@ -20,12 +20,27 @@ log = structlog.get_logger(__name__)
 
 NOTE_LENGTH = 200  # of the column
 
+_last: tuple[Claim, float, str] | None = None  # what came too soon after another to be written
 _own: Any = None  # made at the first progress of this process
 _one_at_a_time = threading.RLock()  # a signal that raises here must not lock its own thread out for good
 
 
+def keep(claim: Claim, fraction: float, note: str) -> None:
+    """Until the end, unless something newer is written before."""
+    global _last
+    _last = claim, fraction, note
+
+
+def write_last(claim: Claim) -> None:
+    """Once the attempt is over: what was kept of it, if it is the newest."""
+    if _last is not None and _last[0] is claim:
+        report(*_last)
+
+
 def report(claim: Claim, fraction: float, note: str) -> None:
     """From any thread of the handler. Progress is a courtesy: whatever goes wrong with it must not fail the job."""
+    global _last
+    _last = None
     with _one_at_a_time:
         try:
             with on_this_thread():

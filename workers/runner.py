@@ -101,6 +101,7 @@ def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> 
     announce(claim)
     outcome, error = _measured(me, claim, began)
     me.limits.disarm()
+    progress.write_last(claim)
     left = _clear_up(threads)
     _settle(me, claim, outcome, error, began)
     if error is not None:
@@ -178,6 +179,7 @@ def _context(me: Equipment, claim: Claim, params: Any, armed_at: float) -> JobCo
         limit_seconds=max(claim.limit_seconds - (time.monotonic() - armed_at), _SHORTEST_SECONDS),
         log=structlog.get_logger(f"{LOGGER}.{claim.type}").bind(job_id=str(claim.job_id), attempt=claim.attempt),
         report=partial(progress.report, claim),
+        report_at_the_end=partial(progress.keep, claim),
         once=partial(once, Database(claim.job_id, claim.attempt)),
         cancelled=lambda: me.slot.cancelled,
         stopping=lambda: me.slot.shared.stopping,

@@ -113,6 +113,18 @@ def test_progress_is_written_where_callers_read_it(run: Callable[..., Job]) -> N
     assert run(handler).result == [0.25, "a quarter\\x00"]
 
 
+@pytest.mark.parametrize("ends", ["well", "badly"])
+def test_the_last_progress_of_an_attempt_is_kept_however_soon_it_came(run: Callable[..., Job], ends: str) -> None:
+    def handler(ctx: JobContext[Any]) -> None:
+        for step in range(1, 5):
+            ctx.progress(step / 4, f"step {step}")
+        if ends == "badly":
+            raise ValueError
+
+    job = run(handler)
+    assert (job.progress_fraction, job.progress_note) == (1.0, "step 4")
+
+
 def test_progress_is_written_from_any_thread_of_the_handler(run: Callable[..., Job]) -> None:
     def handler(ctx: JobContext[Any]) -> list[float]:
         seen: list[float] = []
