@@ -15,7 +15,7 @@ from tests.api_client import Api
 
 BEAT, GRACE = 1.0, 0.5
 BOUND = BEAT + GRACE + 2.0
-SHORT_RACES = 300
+SHORT_RACES = 150
 FULL_RACES = 10_000
 
 

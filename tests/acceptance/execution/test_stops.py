@@ -20,7 +20,7 @@ from tests.history.recorder import History
 from tests.processes import lives
 from tests.waiting import eventually
 
-TERMS, FULL_TERMS = 8, 200
+TERMS, FULL_TERMS = 5, 200
 GRACE = 2.0
 WAITING = 4
 
