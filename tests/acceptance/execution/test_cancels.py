@@ -56,6 +56,7 @@ def test_the_job_beside_a_cancelled_one_is_not_touched(api: Api, diary: Diary) -
     assert diary.began() == ["beside"]
 
 
+@pytest.mark.timeout(3600)
 def test_cancels_race_with_claims_and_ends(api: Api, diary: Diary, full: bool) -> None:
     """Each answer agrees with the end: 200 is said of a cancelled job, 202 of one that will be, 409 of a success."""
     rounds = FULL_RACES if full else SHORT_RACES

@@ -28,6 +28,7 @@ def stack(start_stack: Callable[..., Stack]) -> Stack:
     )
 
 
+@pytest.mark.timeout(3600)
 def test_every_job_ends_as_it_should_on_children_that_live_for_one_job(api: Api, diary: Diary, full: bool) -> None:
     odd = list(ODD)
     expected: dict[str, str] = {}
