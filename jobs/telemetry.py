@@ -33,7 +33,7 @@ class _Kept(values.MultiProcessValue(_process)):  # type: ignore[misc]
         try:
             super().__init__(*what, **options)
         except OSError:
-            self._do(lambda: None)
+            pass  # made up for when it first counts
 
     def inc(self, amount: float) -> None:
         self._do(lambda: super(_Kept, self).inc(amount))
