@@ -53,9 +53,16 @@ class Reloader:
         except StackError as error:
             raise StackError(f"Not reloaded: {error}") from None
         for program in programs_of(self._stack.programs()):
-            self._stack.restart_program(program)  # a worker's running jobs get their grace
+            # A worker's running jobs get their grace: time enough to save what nobody has checked yet.
+            if self._has_changed_again():
+                break
+            self._stack.restart_program(program)
         self._stack.wait_ready(READY_SECONDS)
-        self._say("Reloaded.")
+        self._say("Changed again meanwhile." if self._has_changed_again() else "Reloaded.")
+
+    def _has_changed_again(self) -> bool:
+        """The next looks see it too, and reload once more."""
+        return snapshot(self._places) != self._loaded
 
 
 def programs_of(running: Mapping[str, str]) -> list[str]:

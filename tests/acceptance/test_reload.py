@@ -162,15 +162,17 @@ def test_the_web_is_first_and_what_runs_no_authors_code_is_left_alone() -> None:
 class Recorded:
     """Stands for a running stack; it writes down what it is told to do."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], on_restart: Callable[[], object] = lambda: None) -> None:
         self.environment = environment
         self.restarted: list[str] = []
+        self._on_restart = on_restart
 
     def programs(self) -> dict[str, str]:
         return {"web": "RUNNING", "worker-light": "RUNNING"}
 
     def restart_program(self, name: str) -> None:
         self.restarted.append(name)
+        self._on_restart()
 
     def wait_ready(self, seconds: float) -> None:
         self.restarted.append("ready")
@@ -192,3 +194,24 @@ def test_several_files_saved_one_after_another_are_one_reload(tmp_path: Path, mo
     for _ in range(3):
         reloader.look()
     assert stack.restarted == ["web", "worker-light", "ready"]
+
+
+def test_what_is_saved_during_a_reload_reaches_no_worker_unchecked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(reload, "run_module", lambda *arguments: checked.append((tmp_path / "plain.py").read_text()))
+    environment = _team(tmp_path)(WEIGHBRIDGE_JOB_MODULES="plain")
+    saves = iter(["second"])
+    stack = Recorded(environment, on_restart=lambda: [(tmp_path / "plain.py").write_text(text) for text in saves])
+    said: list[str] = []
+    reloader = Reloader(stack, said.append)  # type: ignore[arg-type]
+    (tmp_path / "plain.py").write_text("first")
+    for _ in range(2):
+        reloader.look()
+    assert (checked, stack.restarted) == (["first"], ["web", "ready"])
+    assert said[-1] == "Changed again meanwhile."
+    for _ in range(3):
+        reloader.look()
+    assert (checked[1:], stack.restarted[2:]) == (["second"], ["web", "worker-light", "ready"])
+    assert said[-1] == "Reloaded."
