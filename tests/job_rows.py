@@ -35,7 +35,7 @@ def a_node(
 
 
 def a_queued_job(cost_class: str = "light", **fields: Any) -> Job:
-    given = {"type": TYPE, "admitted_bound": 1, "timeout_seconds": 10.0, **fields}
+    given = {"type": TYPE, "admitted_bound": 1000, "timeout_seconds": 10.0, **fields}
     return read(Job.objects.create(client=a_client(), cost_class=cost_class, **given).pk)
 
 
@@ -62,8 +62,10 @@ def a_claimant(node: WorkerNode) -> Claimant:
     return Claimant(node.pk, next(_pids), 1)
 
 
-def claim(node: WorkerNode, cost_class: str = "light", types: tuple[str, ...] = (TYPE,)) -> Claim | None:
-    return lifecycle.claim(a_claimant(node), cost_class, list(types), LEASE_SECONDS, GRACE_SECONDS)
+def claim(
+    node: WorkerNode, cost_class: str = "light", types: tuple[str, ...] = (TYPE,), by: Claimant | None = None
+) -> Claim | None:
+    return lifecycle.claim(by or a_claimant(node), cost_class, list(types), LEASE_SECONDS, GRACE_SECONDS)
 
 
 def succeed(claimed: Claim, result: object = None) -> State | None:

@@ -1,20 +1,25 @@
-"""Submits that go past HTTP, recorded like those of HTTP callers, for the checker to judge."""
+"""What races ask past HTTP and past the workers, recorded like calls and bodies, for the checker to judge."""
 
 import itertools
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 from jobs import admission, lifecycle
 from jobs.admission import Admitted, Rejected, Replayed, Submission
-from jobs.models import Job
+from jobs.lifecycle import Claim, Outcome
+from jobs.models import Attempt, Job, WorkerNode
 from jobs.states import State
+from tests import job_rows
 from tests.history import rows
 from tests.history.checker import check
 from tests.history.events import (
+    BodyBegan,
     CancelAnswered,
     CancelInvoked,
+    NemesisBegan,
     SubmitAccepted,
     SubmitInvoked,
     SubmitOutcome,
@@ -54,12 +59,34 @@ def cancel(history: Path, job_id: UUID) -> State | None:
     return state
 
 
+def claim(history: Path, node: WorkerNode, cost_class: str) -> Claim | None:
+    """As a process of its own that begins the body at once."""
+    claimant = job_rows.a_claimant(node)
+    claimed = job_rows.claim(node, cost_class, by=claimant)
+    if claimed:
+        History(history).append(BodyBegan(str(claimed.job_id), claimed.attempt, claimant.pid, True, now()))
+    return claimed
+
+
+def lose(history: Path, claimed: Claim) -> State | None:
+    given_up(history, [claimed.job_id])
+    return lifecycle.lose(claimed.job_id, claimed.attempt)
+
+
+def given_up(history: Path, jobs: Iterable[UUID]) -> None:
+    """To be said before the processes of these jobs are taken for dead: it is the cause of what is lost then."""
+    pids = Attempt.objects.filter(job__in=jobs, finished_at=None).values_list("pid", flat=True)
+    History(history).append(NemesisBegan(_call(), "given_up", "kill", tuple(pids), now()))
+
+
 def _call() -> str:
     return f"{os.getpid()}-{next(_numbers)}"
 
 
 def judge(history: Path, database_url: str) -> None:
-    """What still waits is cancelled first, and recorded too."""
+    """What still waits is cancelled first, and recorded too; what still runs fails."""
     for job in Job.objects.filter(state="queued"):
         cancel(history, job.pk)
+    for job in Job.objects.filter(state="running"):
+        lifecycle.settle(job.pk, job.attempt, Outcome(State.FAILED, error_code="handler_error"))
     check(History(history).events(), rows.read(database_url)).must_hold()

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -13,18 +14,20 @@ from jobs.lifecycle import Outcome
 from jobs.models import Attempt, Job, Sweep
 from jobs.states import State
 from tests import job_rows
+from tests.concurrency import recorded
 from tests.concurrency.crowd import Crowd, rounds_until
 from tests.concurrency.rounds import ROUNDS, SPREAD_SECONDS, class_of, hit, jobs_for_rounds, race, rows, there
 
-pytestmark = pytest.mark.django_db(transaction=True)
+# What was recorded is judged at the end of each test.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history")]
 
 FAILURE = Outcome(State.FAILED, error_code="handler_error")
 
 
-def test_cancel_against_claim() -> None:
+def test_cancel_against_claim(history: Path) -> None:
     """Either the body never starts, or the job runs and has its cancel noted; never both, never neither."""
     node, jobs = job_rows.a_node(), jobs_for_rounds()
-    races = race(lambda r: lifecycle.cancel(jobs[r].pk), lambda r: job_rows.claim(node, class_of(r)))
+    races = race(lambda r: recorded.cancel(history, jobs[r].pk), lambda r: recorded.claim(history, node, class_of(r)))
     outcomes: Counter[str] = Counter()
     for (cancelled, claimed), job in zip(races, rows(), strict=True):
         assert cancelled == job.state
@@ -35,11 +38,11 @@ def test_cancel_against_claim() -> None:
     hit(outcomes, "cancelled", "running")
 
 
-def test_cancel_against_settle() -> None:
+def test_cancel_against_settle(history: Path) -> None:
     """A cancel that was answered ends cancelled, one that was not leaves the success alone (P20)."""
     node, jobs = job_rows.a_node(), jobs_for_rounds()
     claims = [job_rows.claim(node, class_of(r)) for r in range(ROUNDS)]
-    races = race(lambda r: lifecycle.cancel(jobs[r].pk), lambda r: job_rows.succeed(there(claims[r]), r))
+    races = race(lambda r: recorded.cancel(history, jobs[r].pk), lambda r: job_rows.succeed(there(claims[r]), r))
     outcomes: Counter[str] = Counter()
     for (answer, settled), job in zip(races, rows(), strict=True):
         assert answer in {State.RUNNING, None}
@@ -51,14 +54,14 @@ def test_cancel_against_settle() -> None:
     hit(outcomes, "cancelled", "succeeded")
 
 
-def test_two_cancels_against_claim_and_settle() -> None:
+def test_two_cancels_against_claim_and_settle(history: Path) -> None:
     """Wherever in a job's life the cancels fall, their answers and the end agree."""
     node, jobs = job_rows.a_node(), jobs_for_rounds()
     held_back = [0.0, 0.001, 0.002, 0.005]
     started, cancelled, ended = ([Event() for _ in range(ROUNDS)] for _ in range(3))
 
     def run(round_: int) -> State | None:
-        claimed = job_rows.claim(node, class_of(round_))
+        claimed = recorded.claim(history, node, class_of(round_))
         started[round_].set()
         if round_ % 6 == 4:
             cancelled[round_].wait(30)
@@ -74,7 +77,7 @@ def test_two_cancels_against_claim_and_settle() -> None:
             ended[round_].wait(30)
         else:
             time.sleep(held_back[round_ // 6 % len(held_back)])
-        answer = lifecycle.cancel(jobs[round_].pk)
+        answer = recorded.cancel(history, jobs[round_].pk)
         cancelled[round_].set()
         return answer
 
@@ -89,7 +92,7 @@ def test_two_cancels_against_claim_and_settle() -> None:
     hit(outcomes, "never ran", "cancelled as it ran", "too late")
 
 
-def test_expire_against_claim() -> None:
+def test_expire_against_claim(history: Path) -> None:
     """A job whose time runs out in the moment of its claim is started or expired, not both."""
     node = job_rows.a_node()
     jobs = jobs_for_rounds(start_by=Now() + timedelta(hours=1))
@@ -98,7 +101,7 @@ def test_expire_against_claim() -> None:
         Job.objects.filter(pk=jobs[round_].pk, state="queued").update(start_by=Now())
         return lifecycle.expire(jobs[round_].pk)
 
-    races = race(let_expire, lambda r: job_rows.claim(node, class_of(r)))
+    races = race(let_expire, lambda r: recorded.claim(history, node, class_of(r)))
     outcomes: Counter[str] = Counter()
     for (expired, claimed), job in zip(races, rows(), strict=True):
         assert (expired, claimed is None) in {(1, True), (0, False), (0, True)}
@@ -111,9 +114,9 @@ def test_expire_against_claim() -> None:
     hit(outcomes, "expired", "running")
 
 
-def test_two_claims_for_one_job() -> None:
+def test_two_claims_for_one_job(history: Path) -> None:
     node, jobs = job_rows.a_node(), jobs_for_rounds()
-    races = race(*[lambda r: job_rows.claim(node, class_of(r))] * 2)
+    races = race(*[lambda r: recorded.claim(history, node, class_of(r))] * 2)
     winners: Counter[str] = Counter()
     for claims, job, row in zip(races, jobs, rows(), strict=True):
         (won,) = [claimed for claimed in claims if claimed is not None]
@@ -140,7 +143,7 @@ def test_two_settles_of_one_attempt() -> None:
     hit(outcomes, "succeeded", "failed")
 
 
-def test_a_renewal_against_the_reaper() -> None:
+def test_a_renewal_against_the_reaper(history: Path) -> None:
     """A lease is renewed or reaped; a renewal that says it held is never overtaken."""
     node, jobs = job_rows.a_node(), jobs_for_rounds(max_deliveries=1)
     claims = [there(job_rows.claim(node, class_of(r))) for r in range(ROUNDS)]
@@ -150,6 +153,7 @@ def test_a_renewal_against_the_reaper() -> None:
     lapsed, renewed_at_last = ([Event() for _ in range(ROUNDS)] for _ in range(2))
 
     def lapse_and_reap(round_: int) -> int:
+        recorded.given_up(history, [jobs[round_].pk])
         over[round_].update(lease_until=Now() - timedelta(seconds=1))
         lapsed[round_].set()
         if round_ % 6 == 5:
@@ -198,24 +202,24 @@ def test_four_processes_that_expire_the_same_jobs_end_each_once(crowd: Crowd) ->
     assert not Job.objects.exclude(state="expired").exists()
 
 
-def test_four_processes_that_reap_at_once_end_each_job_once(crowd: Crowd) -> None:
+def test_four_processes_that_reap_at_once_end_each_job_once(crowd: Crowd, history: Path) -> None:
     node = job_rows.a_node()
     for _ in range(5):
         for _ in range(20):
             job_rows.a_running_job(node, max_deliveries=1)
         Job.objects.filter(state="running").update(lease_until=Now() - timedelta(seconds=1))
-        assert sum(crowd.all_do("reap")) == 20
+        assert sum(_reap_all(crowd, history)) == 20
     assert Job.objects.filter(state="failed", lost=1).count() == 100
     assert Attempt.objects.filter(outcome="lost").count() == 100
 
 
-def test_four_processes_that_reap_at_once_queue_each_job_again_once(crowd: Crowd) -> None:
+def test_four_processes_that_reap_at_once_queue_each_job_again_once(crowd: Crowd, history: Path) -> None:
     """Nobody counts one loss twice."""
     node = job_rows.a_node()
     for _ in range(100):
         job_rows.a_running_job(node)
     Job.objects.update(lease_until=Now() - timedelta(seconds=1))
-    reaped = crowd.all_do("reap")
+    reaped = _reap_all(crowd, history)
     print(f"requeued by process: {reaped}")
     assert sum(reaped) == 100
     assert Job.objects.filter(state="queued", lost=1, attempt=1).count() == 100
@@ -233,3 +237,8 @@ def test_a_due_sweep_is_run_by_one_of_four_processes(crowd: Crowd) -> None:
         Sweep.objects.update(last_run_at=Now() - timedelta(hours=1))
     print(f"turns by process: {dict(runners)}")
     assert sum(count >= 3 for count in runners.values()) >= 2
+
+
+def _reap_all(crowd: Crowd, history: Path) -> list[int]:
+    recorded.given_up(history, Job.objects.filter(state="running").values_list("pk", flat=True))
+    return crowd.all_do("reap")

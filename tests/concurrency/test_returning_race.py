@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -10,18 +11,20 @@ from jobs.lifecycle import Outcome
 from jobs.models import Attempt
 from jobs.states import State
 from tests import job_rows
+from tests.concurrency import recorded
 from tests.concurrency.rounds import ROUNDS, SPREAD_SECONDS, claims_for_rounds, hit, jobs_for_rounds, race, rows
 
-pytestmark = pytest.mark.django_db(transaction=True)
+# What was recorded is judged at the end of each test.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history")]
 
 FAILURE = Outcome(State.FAILED, error_code="handler_error")
 
 
-def test_cancel_against_give_back() -> None:
+def test_cancel_against_give_back(history: Path) -> None:
     """Whichever comes first the job ends cancelled, and the answer to the cancel says as what it met it (P20)."""
     jobs, claims = jobs_for_rounds(), claims_for_rounds(job_rows.a_node())
     races = race(
-        lambda r: lifecycle.cancel(jobs[r].pk),
+        lambda r: recorded.cancel(history, jobs[r].pk),
         lambda r: lifecycle.give_back(jobs[r].pk, claims[r].attempt, FAILURE, 60),
     )
     outcomes: Counter[str] = Counter()
@@ -36,18 +39,18 @@ def test_cancel_against_give_back() -> None:
 
 
 @pytest.mark.parametrize("max_deliveries", [1, 3])
-def test_cancel_against_lose(max_deliveries: int) -> None:
+def test_cancel_against_lose(max_deliveries: int, history: Path) -> None:
     """A cancel that was answered is the end; one that comes after the last delivery was lost, is told so."""
     jobs = jobs_for_rounds(max_deliveries=max_deliveries)
     claims = claims_for_rounds(job_rows.a_node())
 
     def cancel(round_: int) -> State | None:
         _hold_back(round_, turn=0)
-        return lifecycle.cancel(jobs[round_].pk)
+        return recorded.cancel(history, jobs[round_].pk)
 
     def lose(round_: int) -> State | None:
         _hold_back(round_, turn=1)
-        return lifecycle.lose(jobs[round_].pk, claims[round_].attempt)
+        return recorded.lose(history, claims[round_])
 
     races = race(cancel, lose)
     lost_first = (State.CANCELLED, State.QUEUED) if max_deliveries > 1 else (None, State.FAILED)
@@ -68,11 +71,11 @@ def _hold_back(round_: int, turn: int) -> None:
 
 
 @pytest.mark.parametrize(("max_deliveries", "state"), [(1, State.FAILED), (3, State.QUEUED)])
-def test_two_that_lose_one_attempt(max_deliveries: int, state: State) -> None:
+def test_two_that_lose_one_attempt(max_deliveries: int, state: State, history: Path) -> None:
     """A keeper and the reaper: the loss counts once, and the second does not end what the first has queued again."""
-    jobs = jobs_for_rounds(max_deliveries=max_deliveries)
+    jobs_for_rounds(max_deliveries=max_deliveries)
     claims = claims_for_rounds(job_rows.a_node())
-    races = race(*[lambda r: lifecycle.lose(jobs[r].pk, claims[r].attempt)] * 2)
+    races = race(*[lambda r: recorded.lose(history, claims[r])] * 2)
     winners: Counter[str] = Counter()
     for pair, job in zip(races, rows(), strict=True):
         assert sorted(pair, key=str) == sorted([state, None], key=str)
@@ -96,12 +99,12 @@ def test_release_against_settle() -> None:
     hit(outcomes, "queued", "succeeded")
 
 
-def test_give_back_against_lose() -> None:
+def test_give_back_against_lose(history: Path) -> None:
     """A child that fails as its keeper gives it up: one of the two counts, as a failure or as a loss."""
     jobs, claims = jobs_for_rounds(), claims_for_rounds(job_rows.a_node())
     races = race(
         lambda r: lifecycle.give_back(jobs[r].pk, claims[r].attempt, FAILURE, 60),
-        lambda r: lifecycle.lose(jobs[r].pk, claims[r].attempt),
+        lambda r: recorded.lose(history, claims[r]),
     )
     outcomes: Counter[str] = Counter()
     for (failed, lost), job in zip(races, rows(), strict=True):

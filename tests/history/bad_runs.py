@@ -130,6 +130,15 @@ def a_restart_of_the_database_loses_a_running_job(story: Story) -> None:
     story.finish(job, "failed", "worker_lost")
 
 
+@shows(Kind.LOST_WITHOUT_CAUSE)
+def a_job_is_given_up_before_its_process_is_killed(story: Story) -> None:
+    job = story.accepted()
+    story.claimed(job)
+    story.began(job)
+    story.finish(job, "failed", "worker_lost")
+    story.struck("kill", 7)
+
+
 @shows(Kind.START_AFTER_DEADLINE)
 def a_start_after_the_deadline(story: Story) -> None:
     story.ran(story.accepted(deadline_at=EPOCH + story.now - 1.0))

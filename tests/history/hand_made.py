@@ -44,7 +44,7 @@ class Story:
         self._number = 0
 
     def verdict(self) -> Verdict:
-        return check(self.events, Rows(tuple(self.jobs.values()), tuple(self.attempts)), self.bounds)
+        return check(self.events, Rows(tuple(self.jobs.values()), tuple(self.attempts), EPOCH), self.bounds)
 
     def told(self, kind: type[Any], *values: object, **fields: object) -> None:
         """One event, now; the next happens a tenth of a second later."""

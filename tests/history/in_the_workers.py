@@ -116,9 +116,11 @@ def never_more_bodies_than_processes(seen: Seen) -> Iterator[Anomaly]:
 
 
 def nothing_is_lost_without_cause(seen: Seen) -> Iterator[Anomaly]:
-    """An attempt is given up as lost only if a nemesis hit its process: servers that went away are no reason."""
+    """An attempt is given up as lost only if a nemesis hit its process by then: servers that went away are no reason."""
     for attempt in seen.rows.attempts:
-        if attempt.error_code in LOST_CODES and not seen.was_hit(attempt.pid):
+        if attempt.error_code not in LOST_CODES or attempt.finished_at is None:
+            continue
+        if not seen.was_hit(attempt.pid, seen.by_events(attempt.finished_at)):
             sentence = f"{_name(attempt)} was given up as {attempt.error_code}, but nobody hit its process."
             yield Anomaly(Kind.LOST_WITHOUT_CAUSE, sentence)
 

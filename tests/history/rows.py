@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.rows import class_row
 
-from tests.history.recorder import SUBMISSION
+from tests.history.recorder import SUBMISSION, now
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,11 @@ class AttemptRow:
 
 @dataclass(frozen=True)
 class Rows:
-    """`jobs` in the order of admission."""
+    """`jobs` in the order of admission. `ahead_seconds`: the database's clock minus that of the events."""
 
     jobs: tuple[JobRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
+    ahead_seconds: float = 0.0
 
 
 # Through to_jsonb, so that a schema without deadlines can be read too.
@@ -71,4 +72,6 @@ def read(database_url: str) -> Rows:
             jobs = cursor.execute(_JOBS, [SUBMISSION]).fetchall()
         with connection.cursor(row_factory=class_row(AttemptRow)) as cursor:
             attempts = cursor.execute(_ATTEMPTS).fetchall()
-    return Rows(tuple(jobs), tuple(attempts))
+        instant = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        assert instant is not None
+        return Rows(tuple(jobs), tuple(attempts), instant[0] - now())

@@ -145,13 +145,17 @@ class Seen:
     def calls_by_submission(self) -> dict[str, list[Call]]:
         return _grouped(self.calls, [call.invoked.submission for call in self.calls])
 
-    def was_hit(self, pid: int, by: float | None = None) -> bool:
-        """Whether a nemesis killed, stopped or paused the process: at all, or before `by`, by the clock of the events.
+    def was_hit(self, pid: int, by: float) -> bool:
+        """Whether a nemesis killed, stopped or paused the process before `by`, by the clock of the events.
 
         A pause is over a lease and a beat after its end.
         """
         strikes = [strike for strike in self.strikes if pid in strike.began.pids]
-        return any(by is None or strike.began.at <= by <= self._felt_until(strike) for strike in strikes)
+        return any(strike.began.at <= by <= self._felt_until(strike) for strike in strikes)
+
+    def by_events(self, instant: float) -> float:
+        """An instant of the database's clock by that of the events, to a few milliseconds."""
+        return instant - self.rows.ahead_seconds
 
     def _felt_until(self, strike: Strike) -> float:
         if strike.began.act != PAUSE:
