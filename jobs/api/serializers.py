@@ -1,8 +1,6 @@
 """Between JSON and our values: what a submit may say, and how jobs, classes and types are shown."""
 
-import hashlib
 import inspect
-import json
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -140,11 +138,6 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 def job(row: Job) -> dict[str, Any]:
     return {**summary(row), "result": row.result}
-
-
-def etag(shown: dict[str, Any]) -> str:
-    """Of a job as it is shown: another when anything in it is."""
-    return f'"{hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode()).hexdigest()[:32]}"'
 
 
 def server_timing(row: Job) -> dict[str, str]:

@@ -5,13 +5,12 @@ from typing import Any, cast
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.utils.cache import get_conditional_response
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import admission, classes, idempotency, lifecycle, listing, queries, registry
-from jobs.api import pages, serializers
+from jobs.api import conditions, pages, serializers
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something
 from jobs.api.requests import REQUEST_ID
@@ -65,21 +64,17 @@ class OneJob(View):
     def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
         job = _as_it_is(request, job_id)
         shown = serializers.job(job)
-        tag = serializers.etag(shown)
+        tag = conditions.etag(shown)
+        conditions.must_match(request.headers, tag)
         headers = {"ETag": tag, **serializers.server_timing(job), **_when_to_ask(job)}
-        if _unmet(request, tag):
-            raise _precondition_failed(tag)
-        if get_conditional_response(request, etag=tag) is None:
-            return Response(shown, headers=headers)
-        answer = HttpResponse(status=304, headers=headers)
-        del answer["Content-Type"]  # a cache would take it for the one that it has kept
-        return answer
+        if conditions.has_it(request.headers, tag):
+            return conditions.not_modified(headers)
+        return Response(shown, headers=headers)
 
     def delete(self, request: Request, job_id: UUID) -> Response:
         job = _as_it_is(request, job_id)
-        tag = serializers.etag(serializers.job(job))
-        if _unmet(request, tag):
-            raise _precondition_failed(tag)
+        if "If-Match" in request.headers:
+            conditions.must_match(request.headers, conditions.etag(serializers.job(job)))
         with changing_something():
             done = lifecycle.cancel(job.pk)
             job = queries.job_of(_caller(request).pk, job_id)
@@ -87,18 +82,6 @@ class OneJob(View):
             raise Problem.not_cancellable(_as_allowed(request, job))
         # By the job that is shown: it may have ended since it was asked to.
         return Response(_as_allowed(request, job), status=200 if job.state == State.CANCELLED else 202)
-
-
-def _unmet(request: Request, tag: str) -> bool:
-    """Whether If-Match names another state of the job. A job has no Last-Modified, so dates are no conditions (RFC 9110)."""
-    for dated in ("HTTP_IF_UNMODIFIED_SINCE", "HTTP_IF_MODIFIED_SINCE"):
-        request.META.pop(dated, None)
-    known = get_conditional_response(request, etag=tag)
-    return known is not None and known.status_code == 412
-
-
-def _precondition_failed(tag: str) -> Problem:
-    return Problem(412, "precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
 
 
 def _caller(request: Request) -> ApiClient:
