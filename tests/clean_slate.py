@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import classes, queries, wakeups
+from jobs import broker, classes, queries
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -15,7 +15,7 @@ from workers import progress
 def clean_slate() -> Iterator[None]:
     queries.drain.forget()  # type: ignore[attr-defined]
     queries.class_view.forget()  # type: ignore[attr-defined]
-    wakeups.breaker.close()
+    broker.breaker.close()
     forget_queues()
     yield
     if progress._own is not None:  # else the test database could not be dropped at the end

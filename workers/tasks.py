@@ -6,7 +6,7 @@ import structlog
 from celery import Task, shared_task
 from pybreaker import CircuitBreakerError
 
-from jobs import sweeps, wakeups
+from jobs import broker, sweeps, wakeups
 from jobs.lifecycle import Claim
 from workers import children, runner  # noqa: F401  children connects itself to the signals of Celery
 
@@ -22,7 +22,7 @@ def wake_up(self: Task[Any, Any], cost_class: str) -> None:
 def _show_in_flower(task: Task[Any, Any], claim: Claim) -> None:
     """Put the job's type and id on this task's row. Only a hint: it may be lost."""
     try:
-        wakeups.breaker.call(
+        broker.breaker.call(
             task.send_event,
             "task-received",
             name=claim.type,

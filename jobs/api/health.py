@@ -5,7 +5,7 @@ from typing import Any
 from django.db.utils import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from jobs import queries, wakeups
+from jobs import broker, queries
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -19,12 +19,12 @@ def readyz(request: HttpRequest) -> HttpResponse:
         classes = {view.cost_class.name: _consumption(view) for view in queries.class_views()}
     except (OperationalError, InterfaceError):
         return JsonResponse({"status": "unavailable", "database": "away"}, status=503, headers={"Retry-After": "5"})
-    broker = wakeups.broker_answers()
+    sent = broker.answers()
     return JsonResponse(
         {
-            "status": "ok" if broker else "degraded",
+            "status": "ok" if sent else "degraded",
             "database": "ok",
-            "broker": "ok" if broker else "away",
+            "broker": "ok" if sent else "away",
             "classes": classes,
         }
     )

@@ -16,7 +16,7 @@ from celery.app import app_or_default
 from django.conf import settings as django_settings
 from django.db import transaction
 
-from jobs import telemetry, wakeups
+from jobs import broker, telemetry, wakeups
 from jobs.admission import Admitted
 from jobs.models import Job
 from tests import job_rows
@@ -143,7 +143,7 @@ def test_publish_returns_in_time_the_first_and_the_tenth_time(broken_redis: None
 def test_publish_returns_in_time_also_when_the_breaker_tries_again(broken_redis: None) -> None:
     """Every breaker is closed again by time; the call that finds Redis still away pays once more, and no more."""
     for _ in range(2):
-        wakeups.breaker.close()
+        broker.breaker.close()
         sent, seconds = _timed(lambda: wakeups.publish("light"))
         assert not sent
         assert seconds < PROMISE_SECONDS
@@ -165,21 +165,21 @@ def test_all_threads_of_a_process_together_wait_no_longer(broken_redis: None) ->
 
 
 def test_the_breaker_is_one_for_all_calls(broken_redis: None) -> None:
-    assert wakeups.breaker.current_state == "closed"
+    assert broker.breaker.current_state == "closed"
     assert not wakeups.publish("light")
-    assert wakeups.breaker.current_state == "open"
-    _, seconds = _timed(lambda: [wakeups.queue_length("light"), wakeups.broker_answers()] * 20)
+    assert broker.breaker.current_state == "open"
+    _, seconds = _timed(lambda: [wakeups.queue_length("light"), broker.answers()] * 20)
     assert seconds < 1  # forty time-outs of half a second would be twenty
     assert wakeups.queue_length("light") is None
-    assert not wakeups.broker_answers()
+    assert not broker.answers()
 
 
-@pytest.mark.parametrize("ask", [lambda: wakeups.queue_length("light"), wakeups.broker_answers])
+@pytest.mark.parametrize("ask", [lambda: wakeups.queue_length("light"), broker.answers])
 def test_a_look_at_the_queue_opens_it_too_and_returns_in_time(broken_redis: None, ask: Any) -> None:
     answer, seconds = _timed(ask)
     assert not answer
     assert seconds < PROMISE_SECONDS
-    assert wakeups.breaker.current_state == "open"
+    assert broker.breaker.current_state == "open"
 
 
 def test_a_wake_up_that_cannot_be_sent_is_counted(broken_redis: None) -> None:
@@ -200,7 +200,7 @@ def test_a_job_is_accepted_and_stays_when_its_wake_up_cannot_be_sent(broken_redi
 
 
 def test_a_broker_that_answers_is_told_so() -> None:
-    assert wakeups.broker_answers()
+    assert broker.answers()
     assert wakeups.queue_length("light") == 0
     assert wakeups.publish("light", 3)
     assert wakeups.queue_length("light") == 3
