@@ -1,7 +1,7 @@
 """Every move of a job after its admission. Each is one guarded statement; its row count is the verdict.
 
 Nothing is published here: whoever gives a job back sends its wake-up, or has it sent, since a keeper's main thread must
-not wait for a broker (P14).
+not wait for a broker (P14). Who wants to hear of ends connects to `ended`.
 
 Raw SQL where one statement has to move a job and open or close its attempt, or return the row that it
 changed: two statements would leave a gap for a killed process to stand in.
@@ -16,6 +16,7 @@ from uuid import UUID
 import structlog
 from django.db import connection
 from django.db.models.functions import Now
+from django.dispatch import Signal
 from psycopg.types.json import Jsonb
 
 from jobs import telemetry
@@ -26,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 UNKNOWN_TYPE_PATIENCE_SECONDS = 60.0  # a rolling deployment brings new workers within it
 HARD_DEADLINE_MARGIN_SECONDS = 5.0  # after limit and grace, before the keeper kills (P13)
+
+# A job has ended: job_id, and awaited, whether somebody waits for it (P31). Sent by whoever ended it, in its thread.
+ended = Signal()
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ SELECT id, attempt, token, type, cost_class, params, least(timeout_seconds, rema
 """
 
 
+Moved = tuple[UUID, str, str, bool]  # of one job: its id, the state it is in now, its class, whether somebody waits
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How an attempt ended. `detail` is for operators only; `error_message` is what callers read."""
@@ -139,7 +146,7 @@ def settle(job_id: UUID, attempt: int, outcome: Outcome) -> State | None:
     return state
 
 
-def _state_of(rows: list[tuple[UUID, str, str]]) -> State | None:
+def _state_of(rows: list[Moved]) -> State | None:
     return State(rows[0][1]) if rows else None
 
 
@@ -172,6 +179,7 @@ _LEASE_OVER = """
         cpu_seconds = coalesce(coalesce(cpu_seconds, 0) + %(cpu)s, cpu_seconds),
         peak_rss_bytes = greatest(peak_rss_bytes, %(peak)s)
 """
+_AWAITED = "coalesce(awaited_until > clock_timestamp(), false)"
 _CLOSED = """
     UPDATE jobs_attempt
     SET finished_at = clock_timestamp(), error_code = %(code)s, error_detail = %(detail)s, log = %(log)s,
@@ -197,12 +205,12 @@ WITH ended AS (
         failures = failures + CASE WHEN cancel_requested_at IS NULL THEN %(failed)s ELSE 0 END,
         lost = lost + %(lost)s, finished_at = clock_timestamp(), {_LEASE_OVER}
     WHERE state = 'running' AND {which}
-    RETURNING id, attempt, state, cost_class
+    RETURNING id, attempt, state, cost_class, awaited_until
 ), closed AS (
     {_CLOSED} %(lost)s WHEN 0 THEN ended.state ELSE 'lost' END
     FROM ended WHERE jobs_attempt.job_id = ended.id AND number = ended.attempt
 )
-SELECT id, state, cost_class FROM ended
+SELECT id, state, cost_class, {_AWAITED} FROM ended
 """
 
 
@@ -224,7 +232,7 @@ WITH returned AS (
     {_CLOSED} WHEN %(lost)s > 0 THEN 'lost' WHEN %(failed)s > 0 THEN 'retried' ELSE 'released' END
     FROM returned WHERE jobs_attempt.job_id = returned.id AND number = returned.attempt
 )
-SELECT id, 'queued', cost_class FROM returned
+SELECT id, 'queued', cost_class, false FROM returned
 """
 
 
@@ -297,14 +305,22 @@ def reap() -> int:
     )
 
 
-def _end(statement: str, arguments: dict[str, Any]) -> list[tuple[UUID, str, str]]:
+def _end(statement: str, arguments: dict[str, Any]) -> list[Moved]:
+    rows = _moved(statement, arguments)
+    for job_id, state, _, _ in rows:
+        log.info("attempt_ended", job_id=str(job_id), state=state, code=arguments["code"])
+    return rows
+
+
+def _moved(statement: str, arguments: dict[str, Any]) -> list[Moved]:
+    """Run it; count the ends among its moves, and say that they are."""
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
-        rows: list[tuple[UUID, str, str]] = cursor.fetchall()
-    for job_id, state, cost_class in rows:
+        rows: list[Moved] = cursor.fetchall()
+    for job_id, state, cost_class, awaited in rows:
         if State(state).terminal:
             telemetry.FINISHED.labels(cost_class, state).inc()
-        log.info("attempt_ended", job_id=str(job_id), state=state, code=arguments["code"])
+            ended.send(None, job_id=job_id, awaited=awaited)
     return rows
 
 
@@ -313,42 +329,33 @@ def cancel(job_id: UUID) -> State | None:
 
     A repeated call keeps the first instant at which the cancel was asked for.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_CANCEL, {"job": job_id})
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    state, cost_class = row
-    if state == State.CANCELLED:
-        telemetry.FINISHED.labels(cost_class, state).inc()
-    log.info("cancel", job_id=str(job_id), state=state)
-    return State(state)
+    state = _state_of(_moved(_CANCEL, {"job": job_id}))
+    if state is not None:
+        log.info("cancel", job_id=str(job_id), state=state.value)
+    return state
 
 
 # One statement, because a claim may turn queued into running between any two.
-_CANCEL = """
+_CANCEL = f"""
 UPDATE jobs_job
 SET state = CASE state WHEN 'queued' THEN 'cancelled' ELSE state END,
     finished_at = CASE state WHEN 'queued' THEN clock_timestamp() END,
     cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp())
 WHERE id = %(job)s AND state IN ('queued', 'running')
-RETURNING state, cost_class
+RETURNING id, state, cost_class, {_AWAITED}
 """
 
 
 def expire(job_id: UUID | None = None, client_id: int | None = None) -> int:
     """End queued jobs past their start_by: this one, one client's, or all; the number of them (P2, P26)."""
-    with connection.cursor() as cursor:
-        cursor.execute(_EXPIRE, {"job": job_id, "client": client_id})
-        rows = cursor.fetchall()
-    for expired_id, state, cost_class in rows:
-        telemetry.FINISHED.labels(cost_class, state).inc()
+    rows = _moved(_EXPIRE, {"job": job_id, "client": client_id})
+    for expired_id, state, _, _ in rows:
         log.info("job_expired", job_id=str(expired_id), state=state)
     return len(rows)
 
 
 # SKIP LOCKED: a row that a claim or a cancel holds this moment is theirs; the next run looks again.
-_EXPIRE = """
+_EXPIRE = f"""
 WITH overdue AS MATERIALIZED (
     SELECT id FROM jobs_job
     WHERE state = 'queued' AND start_by <= statement_timestamp() AND (%(job)s::uuid IS NULL OR id = %(job)s::uuid)
@@ -365,24 +372,20 @@ SET state = CASE attempt WHEN 0 THEN 'expired' ELSE 'failed' END,
     stopped_by = CASE attempt WHEN 0 THEN '' ELSE 'no_time' END,
     finished_at = clock_timestamp()
 FROM overdue WHERE job.id = overdue.id
-RETURNING job.id, job.state, job.cost_class
+RETURNING job.id, job.state, job.cost_class, {_AWAITED}
 """
 
 
 def fail_unknown_types(beat: timedelta) -> int:
     """End queued jobs whose type no live node of their class knows, though one has been up long enough (P27)."""
-    arguments: dict[str, Any] = {"beat": beat, "patience": UNKNOWN_TYPE_PATIENCE_SECONDS}
-    with connection.cursor() as cursor:
-        cursor.execute(_FAIL_UNKNOWN_TYPES, arguments)
-        rows = cursor.fetchall()
-    for job_id, state, cost_class in rows:
-        telemetry.FINISHED.labels(cost_class, state).inc()
+    rows = _moved(_FAIL_UNKNOWN_TYPES, {"beat": beat, "patience": UNKNOWN_TYPE_PATIENCE_SECONDS})
+    for job_id, _, _, _ in rows:
         log.warning("unknown_type", job_id=str(job_id))
     return len(rows)
 
 
 # With no live node at all a job is held: a deployment may be on its way.
-_FAIL_UNKNOWN_TYPES = """
+_FAIL_UNKNOWN_TYPES = f"""
 WITH classes AS (
     SELECT DISTINCT cost_class FROM jobs_job WHERE state = 'queued'
 ), knowing AS (
@@ -402,5 +405,5 @@ UPDATE jobs_job job
 SET state = 'failed', error_code = 'unknown_type', error_message = 'No live worker of its class knows this job type.',
     finished_at = clock_timestamp()
 FROM orphaned WHERE job.id = orphaned.id
-RETURNING job.id, job.state, job.cost_class
+RETURNING job.id, job.state, job.cost_class, {_AWAITED}
 """

@@ -89,6 +89,7 @@ class Job(models.Model):
     deadline_at = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     timeout_seconds = models.FloatField()
+    awaited_until = models.DateTimeField(null=True, blank=True, help_text="Somebody waits for its end (P31).")
 
     attempt = models.IntegerField(db_default=0, help_text="Starts so far; the fencing token of the one that runs.")
     failures = models.IntegerField(db_default=0)

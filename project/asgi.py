@@ -14,7 +14,8 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 
-from project.serving import Answer, Limits, ThreadBridge
+from project.serving import Limits, ThreadBridge
+from project.wsgi_call import Answer
 from workers import kernel
 
 log = structlog.get_logger(__name__)

@@ -3,22 +3,22 @@
 A body is read on the event loop, up to a cap and for a while, before a thread is taken: who sends slowly holds a connection and
 what it has sent, but no thread. Django's own ASGI handler hops threads for every synchronous middleware and view, and answers a third
 as many requests.
+
+A caller who would rather wait for a later answer holds no thread either: its request is asked a first time, waits on the event loop, and is
+asked once more. The first answer is kept for when there is no better one.
 """
 
 import asyncio
-import io
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-Message = MutableMapping[str, Any]
+from project.wsgi_call import WAITED, Answer, Application, Hold, Message, environ_of, run
+
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away, for so long.
 DRAINED_BYTES, DRAINED_SECONDS = 8 * 1024 * 1024, 5.0
@@ -46,14 +46,8 @@ class Limits:
     waiting: int = 256
     wait_seconds: float = 2.0
     body_seconds: float = 30.0
+    stop_seconds: float = 8.0
     held_bytes: int = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: Headers
-    body: bytes
 
 
 class ThreadBridge:
@@ -71,30 +65,59 @@ class ThreadBridge:
         self._free = asyncio.Semaphore(limits.threads)
         # Touched by the event loop alone.
         self._waiting = 0  # for a thread
-        self._held = 0  # bytes of bodies
+        self._held_bytes = 0  # of bodies
+        self._stopping = False
+        self._answering: set[asyncio.Event] = set()  # one for each request; set, it waits no longer for a better answer
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            await self._answer_in_time(scope, receive, send)
         else:
             await send({"type": "websocket.close"})
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
-        await asyncio.to_thread(self._threads.shutdown)  # what is being answered is answered
+        await self._stop()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _stop(self) -> None:
+        """What is being answered is answered; who waits is told what is known."""
+        self._stopping = True
+        for no_longer in self._answering:
+            no_longer.set()
+        until = asyncio.get_running_loop().time() + self._limits.stop_seconds
+        while self._answering and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(0.01)
+        self._threads.shutdown(wait=False)
+
+    async def _answer_in_time(self, scope: Message, receive: Receive, send: Send) -> None:
+        no_longer = asyncio.Event()
+        self._answering.add(no_longer)
+        try:
+            answer = await self._answer(scope, receive, send, no_longer)
+            if answer is not None:
+                await _send_whole(send, scope, answer)
+        finally:
+            self._answering.discard(no_longer)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send, no_longer: asyncio.Event) -> Answer | None:
+        """None if nobody is left to be answered, or all was sent piece by piece."""
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
-            status: int | None = 200
-        else:
-            with self._holding() as hold:
-                status = await self._refused_or_passed_on(scope, receive, send, hold)
-        if status is not None:
-            await _send_whole(send, scope, self._own_answer(status, _request_id(scope)))
+            return self._own(scope, 200)
+        with self._holding() as hold_bytes:
+            first = await self._refused_or_passed_on(scope, receive, send, hold_bytes)
+        if first is None or first.hold is None:
+            return first
+        try:
+            return await self._held(scope, receive, send, first, first.hold, no_longer)
+        finally:
+            first.hold.release()
+
+    def _own(self, scope: Message, status: int) -> Answer:
+        return self._own_answer(status, _request_id(scope))
 
     @contextmanager
     def _holding(self) -> Iterator[Callable[[int], None]]:
@@ -103,39 +126,34 @@ class ThreadBridge:
 
         def hold(more: int) -> None:
             nonlocal held
-            if self._held + more > self._limits.held_bytes:
+            if self._held_bytes + more > self._limits.held_bytes:
                 raise Full
-            self._held += more
+            self._held_bytes += more
             held += more
 
         try:
             yield hold
         finally:
-            self._held -= held
+            self._held_bytes -= held
 
     async def _refused_or_passed_on(
-        self, scope: Message, receive: Receive, send: Send, hold: Callable[[int], None]
-    ) -> int | None:
-        """The status of a refusal; None once Django's answer was sent."""
+        self, scope: Message, receive: Receive, send: Send, hold_bytes: Callable[[int], None]
+    ) -> Answer | None:
         path = scope["path"]
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                body = await _body(receive, self._limits.body_bytes(path), hold)
+                body = await _body(receive, self._limits.body_bytes(path), hold_bytes)
         except TimeoutError:
-            return 408
+            return self._own(scope, 408)
         except Broken:
-            return 400
+            return self._own(scope, 400)
         except Full:
-            return 503
+            return self._own(scope, 503)
         if isinstance(body, int) and not self._limits.refuses_by_length(path):
-            return 413
+            return self._own(scope, 413)
         if not await self._got_a_thread():
-            return 503
-        try:
-            await self._pass_on(scope, body, send)
-        finally:
-            self._free.release()
-        return None
+            return self._own(scope, 503)
+        return await self._pass_on(environ_of(scope, body), send)
 
     async def _got_a_thread(self) -> bool:
         if self._waiting >= self._limits.waiting and self._free.locked():
@@ -150,16 +168,53 @@ class ThreadBridge:
             self._waiting -= 1
         return True
 
-    async def _pass_on(self, scope: Message, body: bytes | int, send: Send) -> None:
+    async def _pass_on(self, environ: dict[str, Any], send: Send) -> Answer | None:
+        """In the thread that it got."""
         loop = asyncio.get_running_loop()
 
         def emit(message: Message) -> None:
             """From the thread; it waits until the server has taken the message, so that nothing piles up."""
             asyncio.run_coroutine_threadsafe(_sent(send, message), loop).result()
 
-        whole = await loop.run_in_executor(self._threads, _run, self._application, environ_of(scope, body), emit)
-        if whole is not None:
-            await _send_whole(send, scope, whole)
+        try:
+            return await loop.run_in_executor(self._threads, run, self._application, environ, emit)
+        finally:
+            self._free.release()
+
+    async def _held(
+        self, scope: Message, receive: Receive, send: Send, first: Answer, hold: Hold, no_longer: asyncio.Event
+    ) -> Answer | None:
+        loop = asyncio.get_running_loop()
+        hold.ended.add_done_callback(lambda ended: loop.call_soon_threadsafe(no_longer.set))
+        has_left = asyncio.create_task(_until_gone(receive))
+        has_left.add_done_callback(lambda task: no_longer.set())
+        if self._stopping:
+            no_longer.set()
+        try:
+            async with asyncio.timeout(hold.seconds):
+                await no_longer.wait()
+        except TimeoutError:
+            pass
+        if self._stopping:  # a connection that we close ourselves has not been left
+            has_left.cancel()
+            return first
+        if has_left.done():
+            await loop.run_in_executor(self._threads, hold.caller_left)
+            return None
+        has_left.cancel()
+        return await self._asked_again(scope, send, first, hold)
+
+    async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
+        """The first answer if now there is none, or a failure: it is still true."""
+        if not await self._got_a_thread():
+            return first
+        second = await self._pass_on({**environ_of(scope, b""), WAITED: hold}, send)
+        return first if second is not None and second.status >= 500 else second
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _sent(send: Send, message: Message) -> None:
@@ -193,80 +248,6 @@ async def _drain(receive: Receive, message: Message) -> int:
     except TimeoutError:
         pass
     return drained
-
-
-def environ_of(scope: Message, body: bytes | int) -> dict[str, Any]:
-    """The request as WSGI has it. Of a body that was too large only the length is passed on, for it to be refused by."""
-    host, port = scope.get("server") or ("localhost", 80)
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": scope["method"],
-        "SCRIPT_NAME": "",
-        "PATH_INFO": scope["path"].encode().decode("latin-1"),
-        "QUERY_STRING": scope["query_string"].decode("latin-1"),
-        "SERVER_NAME": host,
-        "SERVER_PORT": str(port),
-        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
-        "REMOTE_ADDR": (scope.get("client") or ("", 0))[0],
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": scope.get("scheme", "http"),
-        "wsgi.input": io.BytesIO(body if isinstance(body, bytes) else b""),
-        "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
-    }
-    declared = _add_headers(environ, scope["headers"])
-    # Said anew: a body that came in chunks has no length of its own.
-    environ["CONTENT_LENGTH"] = str(len(body)) if isinstance(body, bytes) else declared or str(body)
-    return environ
-
-
-def _add_headers(environ: dict[str, Any], headers: Headers) -> str:
-    """The declared length of the body; empty if there was none."""
-    declared = ""
-    for raw_name, raw_value in headers:
-        name, value = raw_name.decode("latin-1").upper(), raw_value.decode("latin-1")
-        if name == "CONTENT-LENGTH":
-            declared = value
-        elif name == "CONTENT-TYPE":
-            environ["CONTENT_TYPE"] = value
-        # X_Y would be taken for X-Y, which a proxy in front may guard; a body in chunks is whole by now.
-        elif "_" not in name and name != "TRANSFER-ENCODING":
-            key = f"HTTP_{name.replace('-', '_')}"
-            between = "; " if name == "COOKIE" else ","  # HTTP/2 sends each cookie by itself
-            environ[key] = f"{environ[key]}{between}{value}" if key in environ else value
-    return declared
-
-
-def _run(application: Application, environ: dict[str, Any], emit: Callable[[Message], None]) -> Answer | None:
-    """In a thread: the answer, if it came in one piece; one of several is sent piece by piece."""
-    started: list[tuple[int, Headers]] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
-        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        started[:] = [(int(status[:3]), raw)]
-
-    response = application(environ, start_response)
-    try:
-        return _emitted(iter(response), started, emit)
-    finally:
-        close = getattr(response, "close", None)
-        if close is not None:
-            close()
-
-
-def _emitted(pieces: Any, started: list[tuple[int, Headers]], emit: Callable[[Message], None]) -> Answer | None:
-    first, second = next(pieces, b""), next(pieces, None)
-    status, headers = started[0]
-    if second is None:
-        return Answer(status, headers, first)
-    emit({"type": "http.response.start", "status": status, "headers": headers})
-    for piece in (first, second):
-        emit({"type": "http.response.body", "body": piece, "more_body": True})
-    for piece in pieces:
-        emit({"type": "http.response.body", "body": piece, "more_body": True})
-    emit({"type": "http.response.body", "body": b"", "more_body": False})
-    return None
 
 
 def _request_id(scope: Message) -> str:

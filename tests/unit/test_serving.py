@@ -13,7 +13,8 @@ import pytest
 from jobs import telemetry
 from jobs.api.bodies import limit_bytes
 from project import asgi, serving
-from project.serving import Answer, Limits, ThreadBridge
+from project.serving import Limits, ThreadBridge
+from project.wsgi_call import Answer
 
 Message = dict[str, Any]
 ECHO_HEADERS = [("Content-Type", "text/plain")]
@@ -193,7 +194,7 @@ def test_bodies_hold_no_more_than_all_of_them_may() -> None:
     async def three() -> list[Wire]:
         slow = [Wire(part(b"x" * 40, more=True)), Wire(part(b"x" * 40, more=True))]
         tasks = [asyncio.ensure_future(asked(scope(), one.receive, one.send)) for one in slow]
-        while asked._held < 80:
+        while asked._held_bytes < 80:
             await asyncio.sleep(0.005)
         third = Wire(part(b"x" * 40))
         await asked(scope(), third.receive, third.send)

@@ -1,0 +1,168 @@
+"""Who waits for what: the end of a job, told to whoever waits for it in this process (P31).
+
+A job that is waited for bears a mark; whoever ends such a job says so on one channel of Redis. And twice a second each
+process asks the database about all jobs that it waits for, so a notice that is lost, or was never sent, costs half a second.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import close_old_connections, connection
+from django.db.models.functions import Greatest, Now
+from django.db.utils import InterfaceError, OperationalError
+
+from jobs import broker, lifecycle
+from jobs.models import Job
+
+log = structlog.get_logger(__name__)
+
+CHANNEL = "weighbridge:ended"
+LOOK_SECONDS = 0.5  # between two questions to the database
+MOST, MOST_PER_CLIENT = 2000, 1000  # who wait at once in one process
+
+
+@dataclass(frozen=True, eq=False)
+class Waiter:
+    """Waits for one job. `ended` is done once the job has ended, or was found gone; its result says nothing."""
+
+    job_id: UUID
+    client_id: int
+    ended: "Future[None]" = field(default_factory=Future)
+
+
+class Waiters:
+    """Everybody who waits in this process, and the thread that listens for them. Thread-safe."""
+
+    def __init__(self, most: int = MOST, most_per_client: int = MOST_PER_CLIENT) -> None:
+        self._most, self._most_per_client = most, most_per_client
+        self._lock = threading.Lock()
+        self._waiting: dict[UUID, set[Waiter]] = defaultdict(set)
+        self._per_client: Counter[int] = Counter()
+        self._listener: threading.Thread | None = None
+
+    def join(self, job_id: UUID, client_id: int) -> Waiter | None:
+        """None if too many wait here already. Whoever joins leaves."""
+        with self._lock:
+            if self._per_client.total() >= self._most or self._per_client[client_id] >= self._most_per_client:
+                return None
+            waiter = Waiter(job_id, client_id)
+            self._waiting[job_id].add(waiter)
+            self._per_client[client_id] += 1
+            self._listen()
+            return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        with self._lock:
+            of_its_job = self._waiting.get(waiter.job_id, set())
+            if waiter in of_its_job:
+                of_its_job.discard(waiter)
+                self._per_client[waiter.client_id] -= 1
+            if not of_its_job:
+                self._waiting.pop(waiter.job_id, None)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return self._per_client.total()
+
+    def _ended(self, jobs: Iterable[UUID]) -> None:
+        with self._lock:
+            told = [waiter for job_id in jobs for waiter in self._waiting.get(job_id, ())]
+        for waiter in told:
+            if not waiter.ended.done():
+                waiter.ended.set_result(None)
+
+    def _awaited(self) -> list[UUID]:
+        with self._lock:
+            return list(self._waiting)
+
+    def _listen(self) -> None:
+        if self._listener is None:
+            self._listener = threading.Thread(target=self._listen_for_ever, name="notices", daemon=True)
+            self._listener.start()
+
+    def _listen_for_ever(self) -> None:
+        notices, looked_at = _Notices(), 0.0
+        while True:
+            self._ended(notices.wait(LOOK_SECONDS))
+            if (awaited := self._awaited()) and time.monotonic() - looked_at >= LOOK_SECONDS:
+                self._ended(_no_longer_live(awaited))
+                looked_at = time.monotonic()
+
+
+class _Notices:
+    """The channel, as long as there is one."""
+
+    def __init__(self) -> None:
+        self._subscription: Any = None
+
+    def wait(self, seconds: float) -> list[UUID]:
+        """What was said, as soon as anything is, or nothing after so many seconds."""
+        try:
+            if self._subscription is None:
+                self._subscription = broker.ask(_subscribed)
+            return [job_id for job_id in map(_job_of, self._messages(seconds)) if job_id]
+        except (*broker.AWAY, OSError):
+            self._subscription = None
+            time.sleep(seconds)
+            return []
+
+    def _messages(self, seconds: float) -> Iterator[Any]:
+        message = self._subscription.get_message(ignore_subscribe_messages=True, timeout=seconds)
+        while message is not None:
+            yield message
+            message = self._subscription.get_message(ignore_subscribe_messages=True, timeout=0)
+
+
+def _subscribed(client: Any) -> Any:
+    subscription = client.pubsub()
+    subscription.subscribe(CHANNEL)
+    return subscription
+
+
+def _job_of(message: Any) -> UUID | None:
+    try:
+        return UUID(message["data"].decode())
+    except ValueError:
+        return None  # anybody may publish on a channel
+
+
+def _no_longer_live(jobs: Collection[UUID]) -> set[UUID]:
+    """Those that have ended, or are gone; none while the database is away."""
+    try:
+        close_old_connections()
+        return set(jobs) - set(Job.objects.filter(pk__in=jobs, finished_at=None).values_list("pk", flat=True))
+    except (OperationalError, InterfaceError):
+        connection.close()
+        return set()
+
+
+WAITERS = Waiters()
+
+
+def mark(job_id: UUID, seconds: float) -> bool:
+    """Say that somebody waits for the job; False if it has ended already, and nobody will be told."""
+    until = Greatest("awaited_until", Now() + timedelta(seconds=seconds))
+    return Job.objects.filter(pk=job_id, finished_at=None).update(awaited_until=until) == 1
+
+
+def tell_of_ends() -> None:
+    """From here on this process says so when it ends a job that somebody waits for."""
+    lifecycle.ended.connect(_tell, dispatch_uid="notify")
+
+
+def _tell(sender: object, job_id: UUID, awaited: bool, **more: Any) -> None:
+    """Never raises for Redis: who waits looks for himself soon."""
+    if not awaited:
+        return
+    try:
+        broker.ask(lambda client: client.publish(CHANNEL, str(job_id)))
+    except broker.AWAY as error:
+        log.info("end_not_told", job_id=str(job_id), error=type(error).__name__)

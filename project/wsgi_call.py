@@ -1,0 +1,119 @@
+"""One call of a WSGI application: an ASGI scope as its environ, and what it returns as an answer."""
+
+import io
+import sys
+from collections.abc import Callable, Iterable, MutableMapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Message = MutableMapping[str, Any]
+Headers = list[tuple[bytes, bytes]]
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+WAITED = "weighbridge.waited"  # its hold, in the environ of a request that is asked once more
+
+
+class Hold(Protocol):
+    """What a response bears as `hold` if its caller would rather wait for a later one."""
+
+    @property
+    def seconds(self) -> float:
+        """The longest that the caller waits."""
+
+    @property
+    def ended(self) -> "Future[None]":
+        """Done when there is something new to say."""
+
+    def caller_left(self) -> None:
+        """The caller did not wait to the end. Called in a thread, before release."""
+
+    def release(self) -> None:
+        """The wait is over, however it ended. Quick: it is called on the event loop."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`hold`: the answer may be held back for a better one."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    hold: Hold | None = None
+
+
+def environ_of(scope: Message, body: bytes | int) -> dict[str, Any]:
+    """The request as WSGI has it. Of a body that was too large only the length is passed on, for it to be refused by."""
+    host, port = scope.get("server") or ("localhost", 80)
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope["path"].encode().decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": (scope.get("client") or ("", 0))[0],
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": io.BytesIO(body if isinstance(body, bytes) else b""),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    declared = _add_headers(environ, scope["headers"])
+    # Said anew: a body that came in chunks has no length of its own.
+    environ["CONTENT_LENGTH"] = str(len(body)) if isinstance(body, bytes) else declared or str(body)
+    return environ
+
+
+def _add_headers(environ: dict[str, Any], headers: Headers) -> str:
+    """The declared length of the body; empty if there was none."""
+    declared = ""
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").upper(), raw_value.decode("latin-1")
+        if name == "CONTENT-LENGTH":
+            declared = value
+        elif name == "CONTENT-TYPE":
+            environ["CONTENT_TYPE"] = value
+        # X_Y would be taken for X-Y, which a proxy in front may guard; a body in chunks is whole by now.
+        elif "_" not in name and name != "TRANSFER-ENCODING":
+            key = f"HTTP_{name.replace('-', '_')}"
+            between = "; " if name == "COOKIE" else ","  # HTTP/2 sends each cookie by itself
+            environ[key] = f"{environ[key]}{between}{value}" if key in environ else value
+    return declared
+
+
+def run(application: Application, environ: dict[str, Any], emit: Callable[[Message], None]) -> Answer | None:
+    """In a thread: the answer, if it came in one piece; one of several is sent piece by piece."""
+    started: list[tuple[int, Headers]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        started[:] = [(int(status[:3]), raw)]
+
+    response = application(environ, start_response)
+    try:
+        return _emitted(iter(response), started, emit, getattr(response, "hold", None))
+    finally:
+        close = getattr(response, "close", None)
+        if close is not None:
+            close()
+
+
+def _emitted(
+    pieces: Any, started: list[tuple[int, Headers]], emit: Callable[[Message], None], hold: Hold | None
+) -> Answer | None:
+    first, second = next(pieces, b""), next(pieces, None)
+    status, headers = started[0]
+    if second is None:
+        return Answer(status, headers, first, hold)
+    emit({"type": "http.response.start", "status": status, "headers": headers})
+    for piece in (first, second):
+        emit({"type": "http.response.body", "body": piece, "more_body": True})
+    for piece in pieces:
+        emit({"type": "http.response.body", "body": piece, "more_body": True})
+    emit({"type": "http.response.body", "body": b"", "more_body": False})
+    return None
