@@ -1,4 +1,4 @@
-"""What is true about jobs. `Job.state` is written by `lifecycle.py`, and at birth by `admission.py`, only."""
+"""What is true about jobs. `Job.state` is written by `lifecycle/`, and at birth by `admission.py`, only."""
 
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
@@ -134,17 +134,18 @@ def sweep_ages() -> dict[str, float | None]:
         return dict(cursor.fetchall())
 
 
-def claimable(cost_class: str) -> int:
-    """Jobs a free process could start now."""
+def claimable(cost_class: str, types: Collection[str] | None = None) -> int:
+    """Jobs that a free process could start now: of all types, or of those that a node knows."""
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIMABLE, [cost_class])
+        cursor.execute(_CLAIMABLE, {"cost_class": cost_class, "types": None if types is None else list(types)})
         return int(cursor.fetchone()[0])
 
 
 _CLAIMABLE = """
 SELECT count(*) FROM jobs_job
-WHERE cost_class = %s AND state = 'queued' AND available_at <= clock_timestamp()
+WHERE cost_class = %(cost_class)s AND state = 'queued' AND available_at <= clock_timestamp()
   AND (start_by IS NULL OR start_by > clock_timestamp())
+  AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s::text[]))
 """
 
 

@@ -1,6 +1,6 @@
 """The six states of a job and the moves between them. No queries, no Django.
 
-`lifecycle.py` is the only writer of a state (and `admission.py` of the first one); a trigger in the
+`lifecycle/` is the only writer of a state (and `admission.py` of the first one); a trigger in the
 database holds the same table, so that raw SQL cannot break it either (P37).
 """
 

@@ -73,7 +73,7 @@ class Clockwork(threading.Thread):
     def _look(self) -> Sight:
         return Sight(
             wake_ups=wakeups.queue_length(self._node.cost_class),
-            claimable=queries.claimable(self._node.cost_class),
+            claimable=queries.claimable(self._node.cost_class, self._node.types),
             free_processes=self._node.processes - self._slots.busy,
             starts=self._slots.starts,
         )

@@ -12,7 +12,7 @@ from workers.failures import JobCancelled, JobTimeout
 
 if TYPE_CHECKING:  # loading an HTTP client takes time that most handlers need not spend
     from workers.deadlines import Deadline
-    from workers.fanout import Outcome
+    from workers.fanout import CallOutcome
     from workers.http import Call, Http
 
 P = TypeVar("P", bound=BaseModel)
@@ -102,13 +102,13 @@ class JobContext(Generic[P]):
 
     def fan_out(
         self, calls: "Mapping[str, Call]", deadline: "Deadline | float", *, required: Collection[str] = ()
-    ) -> "dict[str, Outcome]":
+    ) -> "dict[str, CallOutcome]":
         """Make named calls at once; what each brought by the deadline (seconds from now, or a Deadline).
 
         A failed call that is `required` stops the others and raises RequiredCallFailed; see workers.fanout.
         """
         if self._given_fan_out is not None:
-            return cast("dict[str, Outcome]", self._given_fan_out(calls, deadline, required=required))
+            return cast("dict[str, CallOutcome]", self._given_fan_out(calls, deadline, required=required))
         from workers.fanout import fan_out
 
         return fan_out(calls, deadline, http=self.http, required=required)

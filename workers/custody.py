@@ -2,59 +2,47 @@
 
 It renews the leases of children that live, settles those of children that have vanished, passes cancels on, ends
 at the hard deadline what nothing else ended, and ends a body whose lease was lost. A child is never killed on
-an old look at it: it is stopped first, and its slot read again.
+an old look at it: it is stopped first, and its slot read again. What becomes of attempts whose child is gone is
+`aftermath.py`'s.
 """
 
 import selectors
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 
-from jobs import leases, lifecycle
+from jobs import leases
 from jobs.leases import Lease
-from jobs.states import State
-from workers import kernel, outcomes, reporting, settling
-from workers.budget import RetryBudget
-from workers.equipment import Papers
-from workers.failures import JobTimeout
+from workers import kernel, usage
+from workers.aftermath import Aftermath, each_in_turn
 from workers.kernel import Child
 from workers.limits import CANCEL_SIGNAL
-from workers.settling import Verdict
 from workers.slots import Phase, Seen, SharedSlots
 
 log = structlog.get_logger(__name__)
 
 ANSWER_SECONDS = 5.0  # a database answers a claim in milliseconds
 WATCHDOG_MARGIN_SECONDS = 2.0  # an acknowledged cancel ends by the child's own watchdog, or by us after this
+# A child that settles as a grace or its hard deadline ends would have its finished job run again; it gets this much more.
+SETTLING_SECONDS = 3.0
 
 
 class Custody:
     def __init__(
-        self,
-        node_id: UUID,
-        slots: SharedSlots,
-        budget: RetryBudget,
-        folder: Path,
-        selector: selectors.BaseSelector,
-        end_orphans: Callable[[], int],
-        came_back: Callable[[], None],
+        self, node_id: UUID, slots: SharedSlots, aftermath: Aftermath, selector: selectors.BaseSelector
     ) -> None:
-        """came_back is told of jobs that may be claimed again at once; it must not wait for anything."""
         self._node_id = node_id
         self._slots = slots
-        self._budget = budget
-        self._folder = folder
+        self._aftermath = aftermath
         self._selector = selector
-        self._end_orphans = end_orphans
-        self._came_back = came_back
         self._children: dict[int, Child] = {}
         self._unknown_since: dict[int, float] = {}  # token → when it was first seen in no slot, monotonic
-        self._verdicts: dict[int, Verdict] = {}  # token → what was decided but is not stored yet
+        self._overdue_since: dict[int, float] = {}  # token → first seen past its hard deadline, monotonic
+        self._gone: set[int] = set()  # pids of children that have ended, and whose papers may still lie there
         self._asked: dict[int, float] = {}  # token → when its cancel was passed on, monotonic
 
     def look(self, celery_pid: int) -> None:
@@ -64,16 +52,22 @@ class Custody:
         at_work = [seen for seen in self._slots.all() if seen.phase is Phase.RUNNING and seen.token]
         held = leases.of_node(self._node_id)
         leased = {lease.token for lease in held}
-        self._verdicts = {token: verdict for token, verdict in self._verdicts.items() if token in leased}
+        self._forget_all_but(leased)
         self._hold_children(celery_pid)
         living = [lease for lease in held if self._lives(lease)]
         self._note_unknown(living)
-        self._renew(living)  # first: settling may have to wait for somebody's row, and no lease should
-        for lease in held:
-            if lease not in living:
-                self.settle_vanished(lease)
+        self._note_usage(living)
+        self._renew(living)
+        each_in_turn([lease for lease in held if lease not in living], self._aftermath.settle_vanished)
         self._cancel(living)
         self._fence(at_work, leased)
+        self._remove_papers_besides({lease.pid for lease in held})
+
+    def _forget_all_but(self, leased: set[int]) -> None:
+        self._aftermath.forget_all_but(leased)
+        for by_token in (self._overdue_since, self._asked):
+            for token in by_token.keys() - leased:
+                del by_token[token]
 
     # ── Who lives ────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,6 +86,7 @@ class Custody:
             """It ended; the beat that follows settles what it held."""
             self._selector.unregister(child.pidfd)
             del self._children[child.pid]
+            self._gone.add(child.pid)
             child.let_go()
 
         return let_go
@@ -109,55 +104,39 @@ class Custody:
             child.await_end()
             child.kill()
 
-    # ── What becomes of their attempts ───────────────────────────────────────────────────────────────
+    def _remove_papers_besides(self, needed: set[int]) -> None:
+        """Of children that have ended and whose attempts are all settled."""
+        self._aftermath.remove_papers(self._gone - needed)
+        self._gone &= needed
 
-    def settle_vanished(self, lease: Lease) -> None:
-        """Its descendants end first (P16). A trace says that its own watchdog ended it: it had a limit, not an accident."""
-        self._end_orphans()
-        papers = Papers.of(self._folder, lease.pid)
-        trace, kept_log = papers.read()
-        if trace or lease.token in self._verdicts:
-            self._settle_timed_out(lease, trace, kept_log)
-        else:
-            self._lose(lease, kept_log=kept_log)
-        papers.remove()
+    def part_with(self, blameless: bool) -> None:
+        """All children have ended. At a stop what they ran is released; else it has vanished with them."""
+        part = self._aftermath.release if blameless else self._aftermath.settle_vanished
+        each_in_turn(leases.of_node(self._node_id), part)
 
-    def release(self, lease: Lease) -> None:
-        if lifecycle.release(lease.job_id, lease.attempt) is State.QUEUED:
-            self._came_back()
-
-    def _lose(self, lease: Lease, detail: str = "", kept_log: str = "") -> None:
-        if lifecycle.lose(lease.job_id, lease.attempt, detail, kept_log) is State.QUEUED:
-            self._came_back()
-
-    def _settle_timed_out(self, lease: Lease, trace: str, kept_log: str) -> None:
-        if lease.token not in self._verdicts:
-            self._verdicts[lease.token] = self._of_timeout(lease, trace, kept_log)
-        if settling.store(lease, self._verdicts[lease.token]) is not None:
-            reporting.from_the_keeper(JobTimeout(), lease)
-        del self._verdicts[lease.token]
-
-    def _of_timeout(self, lease: Lease, trace: str, kept_log: str) -> Verdict:
-        """Decided once: the beat that stores it may be a later one than this, when the database is away."""
-        cut = lease.remaining_seconds is not None and lease.remaining_seconds <= 0
-        outcome = outcomes.with_log(outcomes.timed_out(cut, trace, settling.retry_of(lease.type)), kept_log)
-        return settling.judge(lease, outcome, JobTimeout(), lease.remaining_seconds, self._budget.spend)
+    # ── Leases ───────────────────────────────────────────────────────────────────────────────────────
 
     def _renew(self, living: list[Lease]) -> None:
-        in_time = [lease for lease in living if lease.hard_seconds > 0 and not self._is_nobodys(lease)]
+        nobodys = [lease for lease in living if self._is_nobodys(lease)]
+        others = [lease for lease in living if lease not in nobodys]
+        in_time = [lease for lease in others if lease.hard_seconds > 0]
         if in_time:
             leases.renew(self._node_id, in_time, settings.WEIGHBRIDGE_LEASE_SECONDS)
-        for lease in living:
-            if self._is_nobodys(lease):
-                self._lose(lease, "The claim's answer never reached the child.")
-            elif lease.hard_seconds <= 0:
-                self._end_at_hard_deadline(lease)
+        each_in_turn(nobodys, lambda lease: self._aftermath.lose(lease, "The claim's answer never reached the child."))
+        each_in_turn([lease for lease in others if lease.hard_seconds <= 0], self._end_at_hard_deadline)
 
     def _note_unknown(self, living: list[Lease]) -> None:
         """Attempts that the database gave to a living child that does not work on them: it never learnt of its claim."""
         now = time.monotonic()
         unknown = [lease.token for lease in living if self._slots.of(lease.pid, lease.token) is None]
         self._unknown_since = {token: self._unknown_since.get(token, now) for token in unknown}
+
+    def _note_usage(self, living: list[Lease]) -> None:
+        for lease in living:
+            seen = self._slots.of(lease.pid, lease.token)
+            used = None if seen is None else usage.so_far(lease.pid, seen.cpu_seconds_before)
+            if used is not None:
+                self._aftermath.note_usage(lease.token, used)
 
     def _is_nobodys(self, lease: Lease) -> bool:
         """For so long that it cannot be a claim, or a settle, on its way."""
@@ -166,8 +145,8 @@ class Custody:
 
     def _end_at_hard_deadline(self, lease: Lease) -> None:
         child = self._children.get(lease.pid)
-        if child is None or not child.stand_still():
-            return  # the next beat finds it vanished
+        if self._is_about_to_settle(lease) or child is None or not child.stand_still():
+            return  # the next beat finds it vanished, or as it is now
         # The database may have been away since it was looked at, and the child be at another job (P19). While it
         # settles, only this may end it (P30).
         if self._slots.of(lease.pid, lease.token) is None:
@@ -176,21 +155,23 @@ class Custody:
         log.warning("hard_deadline", job_id=str(lease.job_id), attempt=lease.attempt, pid=lease.pid)
         child.kill()
         child.await_end()
-        self._end_orphans()
-        _, kept_log = Papers.of(self._folder, lease.pid).read()
-        self._settle_timed_out(lease, "It was ended by its keeper at the hard deadline.", kept_log)
+        self._aftermath.end_timed_out(lease, "It was ended by its keeper at the hard deadline.")
+
+    def _is_about_to_settle(self, lease: Lease) -> bool:
+        """The database may have been away until now, and the child have kept its outcome all the while."""
+        seen = self._slots.of(lease.pid, lease.token)
+        since = self._overdue_since.setdefault(lease.token, time.monotonic())
+        return seen is not None and seen.phase is Phase.SETTLING and time.monotonic() - since < SETTLING_SECONDS
 
     # ── Cancels ──────────────────────────────────────────────────────────────────────────────────────
 
     def _cancel(self, living: list[Lease]) -> None:
-        wanted = {lease.token for lease in living if lease.cancel_requested}
-        self._asked = {token: at for token, at in self._asked.items() if token in wanted}
-        for lease in living:
-            seen = self._slots.of(lease.pid, lease.token)
-            if lease.cancel_requested and seen is not None:
-                self._pass_on(lease, seen)
+        each_in_turn([lease for lease in living if lease.cancel_requested], self._pass_on)
 
-    def _pass_on(self, lease: Lease, seen: Seen) -> None:
+    def _pass_on(self, lease: Lease) -> None:
+        seen = self._slots.of(lease.pid, lease.token)
+        if seen is None or seen.phase is not Phase.RUNNING:
+            return  # its settle sees the cancel (P20)
         asked_at = self._asked.get(lease.token)
         if asked_at is None:
             self._asked[lease.token] = time.monotonic()
@@ -201,15 +182,7 @@ class Custody:
         if self._slots.has_acknowledged(seen):
             patience += WATCHDOG_MARGIN_SECONDS
         if time.monotonic() - asked_at > patience and self._end_if_at_work(lease.pid, lease.token, "cancelled"):
-            self._settle_deaf(lease)
-
-    def _settle_deaf(self, lease: Lease) -> None:
-        """It was ended for its cancel, not lost. Without this the next beat would find its child vanished."""
-        papers = Papers.of(self._folder, lease.pid)
-        _, kept_log = papers.read()
-        outcome = outcomes.cancelled("Its keeper ended it, because it did not heed its cancel.")
-        lifecycle.settle(lease.job_id, lease.attempt, outcomes.with_log(outcome, kept_log))
-        papers.remove()
+            self._aftermath.end_cancelled(lease, "Its keeper ended it, because it did not heed its cancel.")
 
     # ── Bodies without a lease ───────────────────────────────────────────────────────────────────────
 
@@ -229,7 +202,6 @@ class Custody:
             log.warning("body_ended", pid=pid, token=token, why=why)
             child.kill()
             child.await_end()
-            self._end_orphans()
             return True
         child.send(signal.SIGCONT)
         return False

@@ -2,29 +2,30 @@
 
 import contextlib
 import os
-import signal
 import threading
 import time
 from collections.abc import Collection
 
-from workers.kernel import children_of
+from workers.kernel import children_of, kill
 
 PATIENCE_SECONDS = 1.0
 
 
 def end_processes(root: int) -> int:
-    """Kill every descendant of `root`, and reap its own children; the number killed."""
-    killed = 0
+    """Kill every descendant of `root`, and reap its own children; the number killed.
+
+    One that the handler started as another user cannot be killed, and stays.
+    """
+    killed: set[int] = set()
+    left_alone: set[int] = set()
     until = time.monotonic() + PATIENCE_SECONDS
-    while (found := _descendants(root)) and time.monotonic() < until:
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or of another user
-                os.kill(pid, signal.SIGKILL)
-                killed += 1
+    while (found := _descendants(root) - left_alone) and time.monotonic() < until:
+        left_alone |= {pid for pid in found if not kill(pid)}
+        killed |= found - left_alone
         _reap()
-        if _descendants(root):
+        if _descendants(root) - left_alone:
             time.sleep(0.01)  # they are being torn down by the kernel
-    return killed
+    return len(killed)
 
 
 def _descendants(root: int) -> set[int]:

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 
 from jobs.lifecycle import Claimant
-from workers import logbook, usage
+from workers import kernel, logbook
 from workers.budget import RetryBudget
 from workers.limits import Limits
 from workers.logbook import Logbook
@@ -59,6 +59,12 @@ class Equipment:
     budget: RetryBudget
     logbook: Logbook
 
+    def begin_afresh(self) -> None:
+        """Before the next claim is sent: nothing of the last attempt may be taken for the next one's (P19)."""
+        self.slot.clear()
+        self.logbook.begin()
+        self.limits.forget_trace()
+
 
 @cache
 def mine() -> Equipment:
@@ -67,7 +73,7 @@ def mine() -> Equipment:
     slot = OwnSlot(SharedSlots.inherited())
     traces = os.open(papers.trace, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     return Equipment(
-        claimant=Claimant(UUID(os.environ[NODE_VARIABLE]), *usage.myself()),
+        claimant=Claimant(UUID(os.environ[NODE_VARIABLE]), *kernel.myself()),
         slot=slot,
         limits=Limits(slot, traces, settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS),
         budget=RetryBudget.inherited(),

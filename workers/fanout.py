@@ -17,7 +17,7 @@ from workers.http import BadAnswer, Call, CallFailed, Http, ServiceUnavailable
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """What came of one call.
 
     ok: a 2xx answer came in time; then `data` is its body, JSON as data and anything else as text.
@@ -38,7 +38,7 @@ class RequiredCallFailed(CallFailed):
 
     code = "required_call_failed"
 
-    def __init__(self, name: str, outcomes: Mapping[str, Outcome]) -> None:
+    def __init__(self, name: str, outcomes: Mapping[str, CallOutcome]) -> None:
         super().__init__(f"The required call {name!r} failed: {outcomes[name].message}")
         self.name = name
         self.outcomes = outcomes
@@ -47,7 +47,7 @@ class RequiredCallFailed(CallFailed):
 
 def fan_out(
     calls: Mapping[str, Call], deadline: Deadline | float, *, http: Http, required: Collection[str] = ()
-) -> dict[str, Outcome]:
+) -> dict[str, CallOutcome]:
     """Make all calls at once; return when each has its outcome, at the deadline (seconds from now) at the latest.
 
     Raises RequiredCallFailed as soon as a call named in `required` fails; one that is late has failed too. Each call
@@ -59,7 +59,7 @@ def fan_out(
         deadline = Deadline.after(deadline, http.deadline.clock)
     until = http.deadline.sooner(deadline)
     found = http.run(lambda: _all(calls, until, http, frozenset(required)), until)
-    stopped = Outcome(False, error="stopped", message="A required call failed first.")
+    stopped = CallOutcome(False, error="stopped", message="A required call failed first.")
     outcomes = {name: found.get(name, stopped) for name in calls}
     failed = [name for name in required if not outcomes[name].ok and outcomes[name] is not stopped]
     if failed:
@@ -69,10 +69,10 @@ def fan_out(
 
 async def _all(
     calls: Mapping[str, Call], deadline: Deadline, http: Http, required: frozenset[str]
-) -> dict[str, Outcome]:
+) -> dict[str, CallOutcome]:
     """The outcomes by name; those that were stopped are missing."""
     names = {asyncio.create_task(_one(call, deadline, http)): name for name, call in calls.items()}
-    pending, found = set(names), dict[str, Outcome]()
+    pending, found = set(names), dict[str, CallOutcome]()
     try:
         while pending and all(found[name].ok for name in required & found.keys()):
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -84,17 +84,17 @@ async def _all(
     return found
 
 
-async def _one(call: Call, deadline: Deadline, http: Http) -> Outcome:
+async def _one(call: Call, deadline: Deadline, http: Http) -> CallOutcome:
     try:
         response = await http.exchange(call, deadline)
         if response.is_success:
-            return Outcome(True, response.status_code, _data(response, call))
+            return CallOutcome(True, response.status_code, _data(response, call))
     except ServiceUnavailable as error:
-        return Outcome(False, error.response.status_code, None, error.code, str(error), error.retryable)
+        return CallOutcome(False, error.response.status_code, None, error.code, str(error), error.retryable)
     except (CallFailed, DeadlineExceeded) as error:
-        return Outcome(False, None, None, error.code, str(error), error.retryable)
+        return CallOutcome(False, None, None, error.code, str(error), error.retryable)
     status = response.status_code
-    return Outcome(False, status, None, f"http_{status}", f"{call.service} answered {status}.")
+    return CallOutcome(False, status, None, f"http_{status}", f"{call.service} answered {status}.")
 
 
 def _data(response: httpx.Response, call: Call) -> Any:

@@ -7,19 +7,26 @@ every job after it. So the runner keeps the one it claims and settles on (P34) o
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import connections
 
 
 @contextmanager
-def own_connection() -> Iterator[None]:
-    """While it is entered, `connection` and the ORM in this thread are the handler's. It connects at the first query."""
-    runners = connections[DEFAULT_DB_ALIAS]
-    handlers = connections.create_connection(DEFAULT_DB_ALIAS)
-    connections[DEFAULT_DB_ALIAS] = handlers
+def own_connections() -> Iterator[None]:
+    """While it is entered, all connections and the ORM in this thread are the handler's. Each connects at its first query."""
+    runners = {alias: connections[alias] for alias in connections}
+    handlers = {alias: connections.create_connection(alias) for alias in runners}
+    _take(handlers)
     try:
         yield
     finally:
-        connections[DEFAULT_DB_ALIAS] = runners
-        handlers.in_atomic_block = False  # a transaction that was left open ends with its connection
-        handlers.close()
+        _take(runners)
+        for one in handlers.values():
+            one.in_atomic_block = False  # a transaction that was left open ends with its connection
+            one.close()
+
+
+def _take(ours: dict[str, Any]) -> None:
+    for alias, one in ours.items():
+        connections[alias] = one

@@ -21,13 +21,13 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 from django.db.utils import DatabaseError, InterfaceError
 
-from jobs import classes, leases, lifecycle, nodes, registry
-from jobs.leases import Lease
+from jobs import classes, lifecycle, nodes, registry
 from workers import budget, equipment, kernel, slots, strays
+from workers.aftermath import Aftermath
 from workers.budget import RetryBudget
 from workers.children import CLASS_VARIABLE, READY_VARIABLE
 from workers.clockwork import Clockwork
-from workers.custody import Custody
+from workers.custody import SETTLING_SECONDS, Custody
 from workers.kernel import die_with_parent
 from workers.slots import Phase, SharedSlots
 
@@ -35,11 +35,8 @@ log = structlog.get_logger(__name__)
 
 CONTROL_PROCESSES = 1
 CONTROL_CEILING_SECONDS = 60.0
-# A child that settles as the grace ends would have its finished job run again; it gets this much more.
-SETTLING_SECONDS = 3.0
-LAST_WAKE_UPS_SECONDS = (
-    2.0  # a broker that is there takes them in milliseconds; else the other nodes' keepers send them
-)
+# A broker that is there takes them in milliseconds; else the other nodes' keepers send them.
+LAST_WAKE_UPS_SECONDS = 2.0
 
 
 class Keeper:
@@ -72,15 +69,13 @@ class Keeper:
         log.info("node_starts", node=str(self.node.id), cost_class=self.node.cost_class, processes=self.node.processes)
         self._become_keeper()
         self.celery = celery = self._start_celery()
-        self.custody = Custody(
-            self.node.id,
-            self.slots,
-            self.budget,
+        aftermath = Aftermath(
             self.folder,
-            self.selector,
-            lambda: kernel.end_orphans(spare=celery.pid),
+            self.budget,
+            end_orphans=lambda: kernel.end_orphans(spare=celery.pid),
             came_back=lambda: self.clockwork.jobs_came_back(),
         )
+        self.custody = Custody(self.node.id, self.slots, aftermath, self.selector)
         if self.stop_by is not None:  # told to, while there was nothing to stop yet
             celery.terminate()
         self.clockwork.start()
@@ -226,16 +221,10 @@ class Keeper:
         self.custody.await_ends()
         kernel.end_orphans()
         try:
-            for lease in leases.of_node(self.node.id):
-                self._part_with(lease)
+            blameless = self.blameless or self.stop_by is not None
+            self.custody.part_with(blameless)
             nodes.stopped(self.node.id)
         except (DatabaseError, InterfaceError) as error:
             log.warning("sign_off_failed", error=str(error).split("\n")[0])  # the reaper will find them
         shutil.rmtree(self.folder, ignore_errors=True)
         log.info("node_stopped", node=str(self.node.id))
-
-    def _part_with(self, lease: Lease) -> None:
-        if self.blameless or self.stop_by is not None:
-            self.custody.release(lease)
-        else:
-            self.custody.settle_vanished(lease)

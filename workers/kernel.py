@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workers.usage import process_started
-
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 _READINGS = 10  # of a list that changes all the while
@@ -51,24 +49,36 @@ def _listed_children(pid: int) -> set[int]:
 
 
 def end_orphans(spare: int | None = None) -> int:
-    """Kill and reap every direct child of ours but `spare`, and what they orphan in turn; the number killed."""
-    killed = 0
+    """Kill and reap every direct child of ours but `spare`, and what they orphan in turn; the number killed.
+
+    One that a handler started as another user cannot be killed, and stays.
+    """
+    ended: set[int] = set()
+    left_alone: set[int | None] = {spare}
     until = time.monotonic() + PATIENCE_SECONDS
-    while (orphans := children_of(os.getpid()) - {spare}) and time.monotonic() < until:
-        for pid in orphans:
-            killed += _kill_and_reap(pid)
-    return killed
+    while (orphans := children_of(os.getpid()) - left_alone) and time.monotonic() < until:
+        left_alone |= {pid for pid in orphans if not kill(pid)}
+        ended |= {pid for pid in orphans if _reap(pid)}
+        time.sleep(0.002)  # the kernel is tearing them down
+    return len(ended)
 
 
-def _kill_and_reap(pid: int) -> int:
+def kill(pid: int) -> bool:
+    """False if it is another user's."""
     try:
         os.kill(pid, signal.SIGKILL)
-        reaped, _ = os.waitpid(pid, os.WNOHANG)
-        if not reaped:
-            time.sleep(0.002)  # the kernel is tearing it down
-        return int(reaped == pid)
-    except (ProcessLookupError, ChildProcessError, PermissionError):  # gone, or of another user
-        return 0
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        return False
+    return True
+
+
+def _reap(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return False
 
 
 def environment_of(pid: int) -> dict[str, str]:
@@ -99,6 +109,21 @@ def command_of(pid: int) -> list[str]:
 
 def all_pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def process_started(pid: int) -> int:
+    """Start of a process in kernel ticks since boot; with its pid it names one process for good.
+
+    Raises OSError if there is none.
+    """
+    # The command, in brackets, may hold spaces and brackets itself.
+    after_command = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+    return int(after_command.split()[19])
+
+
+def myself() -> tuple[int, int]:
+    """This process's pid and start."""
+    return os.getpid(), process_started(os.getpid())
 
 
 def is_alive(pid: int, started: int) -> bool:

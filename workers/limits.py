@@ -9,6 +9,7 @@ watchdog. Behind all this stand the keeper's hard deadline and Celery's time lim
 import faulthandler
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -27,6 +28,7 @@ class Limits:
         self._traces = traces
         self._grace_seconds = grace_seconds
         self._inside = False
+        self._ends_at: float | None = None  # when the watchdog ends this process, monotonic; None between attempts
         self.fired: type[Ended] | None = None  # what was raised in the attempt, even if it was swallowed
         self._listen()
 
@@ -41,8 +43,7 @@ class Limits:
         self._inside = False
         self.fired = None
         self._listen()
-        os.ftruncate(self._traces, 0)
-        os.lseek(self._traces, 0, os.SEEK_SET)
+        self._ends_at = time.monotonic() + limit_seconds + self._grace_seconds
         self._watch(limit_seconds + self._grace_seconds)
         signal.setitimer(signal.ITIMER_REAL, max(limit_seconds, 0.001))
 
@@ -55,8 +56,13 @@ class Limits:
         finally:
             self._inside = False  # a signal just before this skips it, so disarm does it again
 
+    def forget_trace(self) -> None:
+        os.ftruncate(self._traces, 0)
+        os.lseek(self._traces, 0, os.SEEK_SET)
+
     def disarm(self) -> None:
         self._inside = False
+        self._ends_at = None  # first: from here on no signal sets the watchdog again
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
 
@@ -82,10 +88,12 @@ class Limits:
         self._end_with(JobTimeout)
 
     def _cancel(self, number: int, frame: FrameType | None) -> None:
-        """The signal may be late, and meant for an attempt that is over: the slot tells (P19)."""
-        if self._slot.cancelled and self.fired is not JobCancelled:
+        """The signal may be late, and meant for an attempt that is over: the slot tells (P19). The grace of a cancel
+        never outlasts that of the limit."""
+        if self._ends_at is not None and self._slot.cancelled and self.fired is not JobCancelled:
             self._slot.acknowledge()
-            self._watch(self._grace_seconds)
+            self._ends_at = min(self._ends_at, time.monotonic() + self._grace_seconds)
+            self._watch(self._ends_at - time.monotonic())
             self._end_with(JobCancelled)
 
     def _end_with(self, kind: type[Ended]) -> None:

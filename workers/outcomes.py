@@ -13,6 +13,7 @@ from workers.failures import MESSAGE_LENGTH, Ended, Fail, JobCancelled, JobTimeo
 from workers.retries import Retry, is_retryable
 
 DETAIL_LENGTH = 65_536  # of a traceback the end is what tells
+CANCELLED = "cancelled"  # the code of an attempt that heeded its cancel; its job has none
 DEEPEST_RESULT = 200  # writers and readers of JSON give up between 500 and 1,000 levels, each at another
 
 
@@ -34,20 +35,23 @@ def of_result(result: object, cost_class: str) -> Outcome:
     return Outcome(State.SUCCEEDED, result=value)
 
 
-def of_exception(error: BaseException, retry: Retry, deadline_came_first: bool) -> Outcome:
-    """Callers read a Fail as it is; of anything else its class name only. Never raises."""
+def of_exception(error: BaseException, retry: Retry, deadline_came_first: bool, cancelled: bool) -> Outcome:
+    """Callers read a Fail as it is; of anything else its class name only. Never raises.
+
+    A JobCancelled that a handler raises although nobody has `cancelled` its job is an exception like any other.
+    """
     try:
-        return _of_exception(error, retry, deadline_came_first)
+        return _of_exception(error, retry, deadline_came_first, cancelled)
     except Exception as odd:  # an error may have properties, or a Fail fields, that raise when they are read
         detail = f"{type(error).__name__}, which cannot be described: {type(odd).__name__}"
         return failed("handler_error", type(error).__name__, detail)
 
 
-def _of_exception(error: BaseException, retry: Retry, deadline_came_first: bool) -> Outcome:
+def _of_exception(error: BaseException, retry: Retry, deadline_came_first: bool, was_cancelled: bool) -> Outcome:
     detail = "".join(traceback.format_exception(error))
     if isinstance(error, JobTimeout):
         return timed_out(deadline_came_first, detail, retry)
-    if isinstance(error, JobCancelled):
+    if isinstance(error, JobCancelled) and was_cancelled:
         return cancelled(detail)
     retryable = is_retryable(error, retry)
     if isinstance(error, Fail):
@@ -56,7 +60,7 @@ def _of_exception(error: BaseException, retry: Retry, deadline_came_first: bool)
 
 
 def cancelled(detail: str) -> Outcome:
-    return failed("cancelled", "It was cancelled while it ran.", detail)
+    return failed(CANCELLED, "It was cancelled while it ran.", detail)
 
 
 def timed_out(deadline_came_first: bool, detail: str, retry: Retry) -> Outcome:

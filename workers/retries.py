@@ -79,6 +79,9 @@ def is_retryable(error: BaseException, retry: Retry) -> bool:
         return error.retryable
     if isinstance(error, (Ended, MemoryError, ValidationError)) or not isinstance(error, Exception):
         return False
+    own_word = getattr(error, "retryable", None)  # of the errors of ctx.http and ctx.fan_out, and of whoever's
+    if isinstance(own_word, bool):
+        return own_word
     status = _http_status(error)
     return status is None or status in RETRYABLE_STATUSES
 

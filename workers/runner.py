@@ -24,10 +24,11 @@ from structlog.contextvars import bound_contextvars
 
 from jobs import lifecycle, registry, telemetry
 from jobs.lifecycle import Claim, Outcome
+from jobs.states import State
 from workers import descendants, equipment, outcomes, progress, reporting, settling, strays, usage
 from workers.context import JobContext
 from workers.equipment import Equipment
-from workers.handler_database import own_connection
+from workers.handler_database import own_connections
 from workers.logbook import LOGGER
 from workers.once import Database, once
 
@@ -40,13 +41,13 @@ _SHORTEST_SECONDS = 0.001  # a timer of no time at all would never fire
 def run_next(cost_class: str, announce: Callable[[Claim], None]) -> None:
     """Claim the first waiting job of the class and run it to its settle; nothing to claim is a no-op."""
     me = equipment.mine()
-    me.slot.clear()
+    me.begin_afresh()
     asked_at = time.monotonic()
     claim = _claim(me, cost_class)
     if claim is None:
         return
     claim = _counted_from(asked_at, claim)
-    me.slot.begin(claim.token)
+    me.slot.begin(claim.token, usage.cpu_seconds())
     with bound_contextvars(job_id=str(claim.job_id), attempt=claim.attempt, request_id=claim.request_id):
         try:
             _attempt(me, claim, announce)
@@ -94,19 +95,20 @@ def _counted_from(asked_at: float, claim: Claim) -> Claim:
 def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> None:
     began = time.monotonic()
     me.limits.arm(claim.limit_seconds)
-    me.logbook.begin()
     me.budget.count_attempt()
     log.info("job_started", type=claim.type, wait_seconds=round(claim.wait_seconds, 3))
     threads = {thread.ident for thread in threading.enumerate()}
     announce(claim)
     outcome, error = _measured(me, claim, began)
-    me.limits.disarm()
     progress.write_last(claim)
+    me.limits.disarm()
     left = _clear_up(threads)
-    _settle(me, claim, outcome, error, began)
+    state = _settle(me, claim, outcome, error, began)
     if error is not None:
-        with me.limits.watched(_HOOK_SECONDS):
-            reporting.attempt_failed(error, claim)
+        # Not of a cancel, which somebody asked for, nor of a stale attempt: the job is somebody else's to tell of.
+        if state in {State.QUEUED, State.FAILED}:
+            with me.limits.watched(_HOOK_SECONDS):
+                reporting.attempt_failed(error, claim)
         _let_go_of(error)
     if left:
         # A thread cannot be killed, so its process goes. The pool replaces it.
@@ -136,12 +138,15 @@ def _run(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, BaseExc
     retry = settling.retry_of(claim.type)
     error: BaseException | None = None
     try:
-        with own_connection():
-            result = me.limits.inside(lambda: _body(me, claim, armed_at))
+        with own_connections():
+            try:
+                result = me.limits.inside(lambda: _body(me, claim, armed_at))
+            finally:
+                me.slot.settle()  # it has finished: neither a cancel nor the end of a grace is to hit it any more
         outcome = result if isinstance(result, Outcome) else outcomes.of_result(result, claim.cost_class)
     except BaseException as raised:  # SystemExit and MemoryError are a job's failure too (P21)
         error = raised
-        outcome = outcomes.of_exception(raised, retry, cut)
+        outcome = outcomes.of_exception(raised, retry, cut, me.slot.cancelled)
     return outcomes.after_a_signal(me.limits.fired, outcome, error, cut, retry)
 
 
@@ -208,10 +213,10 @@ def _clear_up(threads: Collection[int | None]) -> list[str]:
     return descendants.threads_besides(threads)
 
 
-def _settle(me: Equipment, claim: Claim, outcome: Outcome, error: BaseException | None, began: float) -> None:
+def _settle(me: Equipment, claim: Claim, outcome: Outcome, error: BaseException | None, began: float) -> State | None:
     remaining = None if claim.remaining_seconds is None else claim.remaining_seconds - (time.monotonic() - began)
-    me.slot.settle()
     verdict = settling.judge(claim, outcome, error, remaining, me.budget.spend)
     state = settling.until_stored(claim, verdict)
     me.slot.clear()
     log.info("job_settled", type=claim.type, state=state, code=outcome.error_code, run_seconds=outcome.run_seconds)
+    return state

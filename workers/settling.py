@@ -12,12 +12,13 @@ from uuid import UUID
 
 import structlog
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceError
 
 from jobs import lifecycle, registry, telemetry, wakeups
 from jobs.lifecycle import Outcome
 from jobs.states import State
 from workers import outcomes
+from workers.failures import JobCancelled
 from workers.retries import Again, Retry, Stop, decide
 
 log = structlog.get_logger(__name__)
@@ -57,11 +58,11 @@ def judge(
     remaining_seconds: float | None,
     spend: Callable[[], bool],
 ) -> Verdict:
-    """A success ends the job; of a failure decide, and tell, whether it is tried again.
+    """A success or a cancel ends the job; of a failure decide, and tell, whether it is tried again.
 
     `error` is what the handler raised, None if it is not an exception that failed it.
     """
-    if outcome.state is State.SUCCEEDED:
+    if outcome.state is State.SUCCEEDED or _heeds_its_cancel(outcome, error):
         return Verdict(outcome)
     decision = _decide(facts, error, remaining_seconds, spend)
     _tell(facts, outcome, error, remaining_seconds, decision)
@@ -70,11 +71,15 @@ def judge(
     return Verdict(replace(outcome, stopped_by=decision.stopped_by))
 
 
+def _heeds_its_cancel(outcome: Outcome, error: BaseException | None) -> bool:
+    return isinstance(error, JobCancelled) and outcome.error_code == outcomes.CANCELLED
+
+
 def store(facts: Facts, verdict: Verdict) -> State | None:
     """None for a stale attempt. Raises as Django does when the database is away."""
     if verdict.again_after is None:
         return lifecycle.settle(facts.job_id, facts.attempt, verdict.outcome)
-    return lifecycle.give_back(facts.job_id, facts.attempt, verdict.outcome, verdict.again_after)
+    return lifecycle.retry(facts.job_id, facts.attempt, verdict.outcome, verdict.again_after)
 
 
 def _decide(
@@ -133,14 +138,19 @@ def _until_stored(facts: Facts, verdict: Verdict) -> State | None:
     while True:
         try:
             return store(facts, verdict)
-        except (OperationalError, InterfaceError) as error:
-            log.warning("settle_waits", error=type(error).__name__)
-            connection.close()  # in whatever state the outage left it
+        except Exception as error:
+            connection.close()  # in whatever state this left it
+            if _is_about_the_database(error):
+                log.warning("settle_waits", error=type(error).__name__)
+            else:
+                log.warning("result_not_storable", error=type(error).__name__)
+                verdict = _not_storable(facts, verdict, type(error).__name__)
             time.sleep(SETTLE_RETRY_SECONDS)
-        except Exception as error:  # a DataError mostly: jsonb or a column refuses what the handler brought
-            log.warning("result_not_storable", error=type(error).__name__)
-            connection.close()
-            verdict = _not_storable(facts, verdict, type(error).__name__)
+
+
+def _is_about_the_database(error: Exception) -> bool:
+    """Away, read-only during a failover, behind on its schema: it passes. Or about what the handler brought: that stays."""
+    return isinstance(error, (DatabaseError, InterfaceError)) and not isinstance(error, (DataError, IntegrityError))
 
 
 def _not_storable(facts: Facts, verdict: Verdict, why: str) -> Verdict:

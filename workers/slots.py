@@ -35,6 +35,7 @@ class _Field(IntEnum):
     CANCEL = 3  # the attempt that the keeper wants ended
     ACKNOWLEDGED = 4  # the attempt whose cancel the child has taken note of
     STARTS = 5  # attempts begun by all children that had this slot
+    CPU = 6  # milliseconds of CPU that the child had used when its attempt began
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Seen:
     pid: int
     token: int
     phase: Phase
+    cpu_seconds_before: float = 0.0  # of the child, when its attempt began
 
 
 class SharedSlots:
@@ -82,7 +84,8 @@ class SharedSlots:
             pid = self.get(index, _Field.PID)
             if pid:
                 phase = Phase(self.get(index, _Field.PHASE))
-                yield Seen(index, pid, self.get(index, _Field.TOKEN), phase)
+                cpu = self.get(index, _Field.CPU) / 1000
+                yield Seen(index, pid, self.get(index, _Field.TOKEN), phase, cpu)
 
     def get(self, index: int, field: _Field) -> int:
         return self._words[_HEADER_WORDS + index * _SLOT_WORDS + field]
@@ -137,7 +140,8 @@ class OwnSlot:
         for field in (_Field.PHASE, _Field.TOKEN, _Field.CANCEL, _Field.ACKNOWLEDGED):
             self.shared.put(self.index, field, 0)
 
-    def begin(self, token: int) -> None:
+    def begin(self, token: int, cpu_seconds: float = 0.0) -> None:
+        self.shared.put(self.index, _Field.CPU, int(cpu_seconds * 1000))
         self.shared.put(self.index, _Field.PHASE, Phase.RUNNING)
         self.shared.put(self.index, _Field.STARTS, self.shared.get(self.index, _Field.STARTS) + 1)
         self.shared.put(self.index, _Field.TOKEN, token)  # last: a slot with a token is complete

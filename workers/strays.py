@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from workers import kernel, usage
+from workers import kernel
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ _LOOKS, _LOOK_SECONDS = 100, 0.01
 
 
 def myself() -> str:
-    pid, started = usage.myself()
+    pid, started = kernel.myself()
     return f"{_namespace()}:{pid}:{started}"
 
 

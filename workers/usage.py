@@ -20,15 +20,28 @@ class Meter:
     def __init__(self) -> None:
         _forget_peak()
         self._began = time.monotonic()  # a duration is the child's own, an instant the database's (P36)
-        self._cpu = _cpu_seconds()
+        self._cpu = cpu_seconds()
 
     def read(self) -> Usage:
-        return Usage(time.monotonic() - self._began, _cpu_seconds() - self._cpu, _peak_rss_bytes())
+        return Usage(time.monotonic() - self._began, cpu_seconds() - self._cpu, _peak_rss_bytes())
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """Of this process so far, with the children that it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def so_far(pid: int, cpu_seconds_before: float) -> Usage | None:
+    """Of another process, since its CPU time was that; without a run time. None if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    ticks = sum(
+        map(int, fields[11:15])
+    )  # utime, stime and those of children it has waited for: what cpu_seconds() counts
+    return Usage(0.0, max(0.0, ticks / os.sysconf("SC_CLK_TCK") - cpu_seconds_before), _peak_rss_bytes(pid))
 
 
 def _forget_peak() -> None:
@@ -39,27 +52,12 @@ def _forget_peak() -> None:
         pass
 
 
-def _peak_rss_bytes() -> int | None:
+def _peak_rss_bytes(pid: int | str = "self") -> int | None:
     try:
-        status = Path("/proc/self/status").read_text()
+        status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return None
     for line in status.splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return None
-
-
-def process_started(pid: int) -> int:
-    """Start of a process in kernel ticks since boot; with its pid it names one process for good.
-
-    Raises OSError if there is none.
-    """
-    # The command, in brackets, may hold spaces and brackets itself.
-    after_command = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
-    return int(after_command.split()[19])
-
-
-def myself() -> tuple[int, int]:
-    """This process's pid and start."""
-    return os.getpid(), process_started(os.getpid())

@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 FAILURE = Outcome(State.FAILED, error_code="handler_error")
 
 
-def test_cancel_against_give_back(history: Path) -> None:
+def test_cancel_against_retry(history: Path) -> None:
     """Whichever comes first the job ends cancelled, and the answer to the cancel says as what it met it (P20)."""
     jobs, claims = jobs_for_rounds(), claims_for_rounds(job_rows.a_node())
     races = race(
         lambda r: recorded.cancel(history, jobs[r].pk),
-        lambda r: lifecycle.give_back(jobs[r].pk, claims[r].attempt, FAILURE, 60),
+        lambda r: lifecycle.retry(jobs[r].pk, claims[r].attempt, FAILURE, 60),
     )
     outcomes: Counter[str] = Counter()
     for (answer, given_back), job in zip(races, rows(), strict=True):
@@ -99,11 +99,11 @@ def test_release_against_settle() -> None:
     hit(outcomes, "queued", "succeeded")
 
 
-def test_give_back_against_lose(history: Path) -> None:
+def test_retry_against_lose(history: Path) -> None:
     """A child that fails as its keeper gives it up: one of the two counts, as a failure or as a loss."""
     jobs, claims = jobs_for_rounds(), claims_for_rounds(job_rows.a_node())
     races = race(
-        lambda r: lifecycle.give_back(jobs[r].pk, claims[r].attempt, FAILURE, 60),
+        lambda r: lifecycle.retry(jobs[r].pk, claims[r].attempt, FAILURE, 60),
         lambda r: recorded.lose(history, claims[r]),
     )
     outcomes: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from jobs.models import Attempt, Job, WorkerNode
 from jobs.registry import JobType
 from tests import job_rows
 from tests.job_rows import TYPE
-from workers import descendants, equipment, runner, usage
+from workers import descendants, equipment, kernel, runner
 from workers.budget import RetryBudget
 from workers.context import JobContext
 from workers.equipment import Equipment
@@ -55,9 +55,9 @@ def played_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Wor
 
 def _equipment(node: WorkerNode, folder: Path) -> Equipment:
     slot = OwnSlot(SharedSlots.create(1))
-    traces = os.open(folder / "trace", os.O_RDWR | os.O_CREAT)
+    traces = os.open(folder / "trace", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     return Equipment(
-        claimant=Claimant(node.pk, *usage.myself()),
+        claimant=Claimant(node.pk, *kernel.myself()),
         slot=slot,
         limits=Limits(slot, traces, grace_seconds=5),
         budget=RetryBudget.create(),

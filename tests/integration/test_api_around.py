@@ -9,7 +9,7 @@ import pybreaker
 import pytest
 from django.test import Client
 
-from jobs import classes, registry, wakeups
+from jobs import broker, classes, registry
 from jobs.keys import OPS_READ, READ, SUBMIT
 from jobs.models import WorkerNode
 from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
@@ -110,7 +110,7 @@ def test_readyz_is_ok_while_database_and_broker_are(api: InProcessApi) -> None:
 @pytest.fixture
 def broker_away(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A port that refuses, since nobody listens on it while it is ours."""
-    monkeypatch.setattr(wakeups, "breaker", pybreaker.CircuitBreaker(fail_max=1, throw_new_error_on_trip=False))
+    monkeypatch.setattr(broker, "breaker", pybreaker.CircuitBreaker(fail_max=1, throw_new_error_on_trip=False))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         settings.WEIGHBRIDGE_REDIS_URL = f"redis://127.0.0.1:{taken.getsockname()[1]}/0"

@@ -159,7 +159,7 @@ def test_a_job_in_backoff_is_queued_again_and_tells_no_error(api: InProcessApi) 
     """Its failures show; what it will end with is not known yet. Its cancel is a queued job's."""
     job_id, claimed = _running(api)
     leases.report_progress(connection, claimed.job_id, claimed.attempt, 0.4, "pass 4 of 10")
-    lifecycle.give_back(claimed.job_id, claimed.attempt, Outcome(State.FAILED, error_code="handler_error"), 60)
+    lifecycle.retry(claimed.job_id, claimed.attempt, Outcome(State.FAILED, error_code="handler_error"), 60)
     job = api.job(job_id)
     assert (job["state"], job["attempt"], job["failures"], job["start_by"]) == ("queued", 1, 1, None)
     assert (job["error"], job["progress"], job["result"]) == (None, None, None)

@@ -19,6 +19,7 @@ from tests import job_rows
 from tests.second_connections import Elsewhere
 from tests.waiting import eventually
 from workers import kernel
+from workers.aftermath import Aftermath
 from workers.budget import RetryBudget
 from workers.custody import Custody
 from workers.slots import OwnSlot, SharedSlots, _Field
@@ -59,17 +60,19 @@ def slots() -> SharedSlots:
 
 
 @pytest.fixture
-def custody(tmp_path: Path, told: list[str], slots: SharedSlots) -> Custody:
-    node = job_rows.a_node()
-    return Custody(
-        node.pk,
-        slots,
-        RetryBudget.create(),
-        tmp_path,
-        selectors.DefaultSelector(),
-        lambda: 0,
-        lambda: told.append("came back"),
-    )
+def aftermath(tmp_path: Path, told: list[str]) -> Aftermath:
+    return Aftermath(tmp_path, RetryBudget.create(), lambda: 0, lambda: told.append("came back"))
+
+
+@pytest.fixture
+def selector() -> Iterator[selectors.DefaultSelector]:
+    with selectors.DefaultSelector() as selector:
+        yield selector
+
+
+@pytest.fixture
+def custody(aftermath: Aftermath, slots: SharedSlots, selector: selectors.DefaultSelector) -> Custody:
+    return Custody(job_rows.a_node().pk, slots, aftermath, selector)
 
 
 def _beat(custody: Custody, parent: "subprocess.Popen[bytes]") -> tuple[Claim, Claim]:
@@ -133,32 +136,58 @@ def _works_on(slots: SharedSlots, pid: int, token: int) -> None:
     own.begin(token)
 
 
-def test_a_vanished_childs_row_that_another_holds_costs_nobody_a_lease(
-    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere
+@pytest.mark.parametrize("end", ["vanished", "watchdog", "deaf"])
+def test_a_row_that_another_holds_costs_nobody_a_lease(
+    custody: Custody,
+    parent: "subprocess.Popen[bytes]",
+    other: Elsewhere,
+    slots: SharedSlots,
+    tmp_path: Path,
+    settings: Any,
+    end: str,
 ) -> None:
-    """An operator's open transaction, say. The loss may wait; the leases may not."""
+    """An operator's open transaction, say. What is to become of that job waits, beat after beat; the leases do not."""
+    settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS = 0.0
     living, vanished = _beat(custody, parent)
+    held = vanished
+    if end == "watchdog":
+        (tmp_path / "1999999.trace").write_text("Timeout (0:00:10)!")
+    if end == "deaf":
+        held = living
+        _works_on(slots, next(iter(kernel.children_of(parent.pid))), living.token)
+        lifecycle.cancel(living.job_id)
     with transaction.atomic():
-        Job.objects.select_for_update().get(pk=vanished.job_id)
-        looking = other.start(lambda: custody.look(parent.pid))
-        eventually(lambda: _renewed(living), within_seconds=3)
-    looking.result(10)
+        Job.objects.select_for_update().get(pk=held.job_id)
+        for _ in range(3):
+            other.run(lambda: Job.objects.exclude(pk=held.job_id).filter(state="running").update(lease_until=Now()))
+            other.run(lambda: custody.look(parent.pid), within_seconds=5)
+            assert held is living or other.run(lambda: _renewed(living))
+        assert Attempt.objects.filter(job_id=held.job_id, finished_at=None).exists()
+    other.run(lambda: custody.look(parent.pid))
+    job, attempt = job_rows.read(held.job_id), Attempt.objects.get(job_id=held.job_id)
+    assert (job.state, attempt.error_code) == {
+        "vanished": ("queued", "worker_lost"),
+        "watchdog": ("failed", "timeout"),
+        "deaf": ("cancelled", "cancelled"),
+    }[end]
 
 
 def test_what_comes_back_is_the_clockworks_to_wake(
-    custody: Custody, parent: "subprocess.Popen[bytes]", other: Elsewhere, told: list[str]
+    custody: Custody, aftermath: Aftermath, parent: "subprocess.Popen[bytes]", other: Elsewhere, told: list[str]
 ) -> None:
     """Not the main thread's: a broker that hangs must not hold up a lease (P14)."""
     _beat(custody, parent)
     other.run(lambda: custody.look(parent.pid))
     assert told == ["came back"]
     (kept,) = leases.of_node(WorkerNode.objects.get().pk)
-    custody.release(kept)
+    aftermath.release(kept)
     assert told == ["came back"] * 2
     assert wakeups.queue_length("light") == 0
 
 
-def test_a_timeout_that_cannot_be_stored_is_decided_once(custody: Custody, tmp_path: Path) -> None:
+def test_a_timeout_that_cannot_be_stored_is_decided_once(
+    custody: Custody, aftermath: Aftermath, tmp_path: Path
+) -> None:
     """A child that its watchdog ended; the database ends our connection twice before the beat that stores it."""
     node = WorkerNode.objects.get()
     claimed = _claimed_by(node, 1_999_999, 1)
@@ -170,9 +199,9 @@ def test_a_timeout_that_cannot_be_stored_is_decided_once(custody: Custody, tmp_p
         connection.ensure_connection()
         connection.connection.close()
         with pytest.raises((OperationalError, InterfaceError)):
-            custody.settle_vanished(lease)
+            aftermath.settle_vanished(lease)
         connection.close()
-    custody.settle_vanished(lease)
+    aftermath.settle_vanished(lease)
     job = job_rows.read(claimed.job_id)
     assert (job.state, job.error_code, job.stopped_by) == ("failed", "timeout", "not_retryable")
     assert counted.get() == before + 1

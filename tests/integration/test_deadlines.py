@@ -169,7 +169,7 @@ def test_an_attempt_may_run_for_its_timeout_or_to_its_deadline(
 def test_a_second_attempt_has_only_what_is_left_to_the_deadline(node: WorkerNode) -> None:
     job, first = job_rows.a_running_job(node, timeout_seconds=60.0, deadline_at=job_rows.later(100))
     assert first.limit_seconds == 60
-    lifecycle.give_back(job.pk, first.attempt, FAILURE, 0)
+    lifecycle.retry(job.pk, first.attempt, FAILURE, 0)
     Job.objects.filter(pk=job.pk).update(deadline_at=F("deadline_at") - timedelta(seconds=70), start_by=None)
     second = job_rows.claim(node)
     assert second is not None
@@ -183,7 +183,7 @@ def test_an_attempts_wait_counts_from_when_it_could_start(node: WorkerNode) -> N
     Job.objects.filter(pk=job.pk).update(accepted_at=job_rows.later(-100), available_at=job_rows.later(-100))
     first = job_rows.claim(node)
     assert first is not None
-    lifecycle.give_back(job.pk, first.attempt, FAILURE, 50)
+    lifecycle.retry(job.pk, first.attempt, FAILURE, 50)
     Job.objects.filter(pk=job.pk).update(available_at=job_rows.later(-3))
     second = job_rows.claim(node)
     assert second is not None
@@ -223,7 +223,7 @@ def test_a_job_that_never_ran_expires_for_whichever_came_first(
 
 def test_a_job_in_backoff_fails_when_its_deadline_passes(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node, deadline_at=job_rows.later(100))
-    lifecycle.give_back(job.pk, claimed.attempt, FAILURE, 60)
+    lifecycle.retry(job.pk, claimed.attempt, FAILURE, 60)
     assert lifecycle.expire() == 0
     _days_pass(job, 101)
     assert lifecycle.expire() == 1
@@ -236,7 +236,7 @@ def test_a_job_in_backoff_fails_when_its_deadline_passes(node: WorkerNode) -> No
 
 def test_a_job_in_backoff_without_a_deadline_never_expires(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(100))
-    lifecycle.give_back(job.pk, claimed.attempt, FAILURE, 60)
+    lifecycle.retry(job.pk, claimed.attempt, FAILURE, 60)
     _days_pass(job, 10**7)
     assert lifecycle.expire() == 0
     assert job_rows.read(job.pk).state == "queued"

@@ -104,7 +104,8 @@ def test_after_a_cancel_the_only_end_is_cancelled_and_the_result_is_dropped(node
     assert lifecycle.settle(job.pk, claimed.attempt, outcome) is State.CANCELLED
     job.refresh_from_db()
     assert (job.state, job.result, job.error_code, job.error_message, job.failures) == ("cancelled", None, "", "", 0)
-    assert (job.cancel_requested_at, job.run_seconds) == (asked_at, outcome.run_seconds)
+    assert job.cancel_requested_at == asked_at
+    assert job.run_seconds == outcome.run_seconds or outcome.run_seconds is None  # then it is the database's measure
     assert Attempt.objects.get(job=job).outcome == "cancelled"
 
 

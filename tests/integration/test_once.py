@@ -57,7 +57,7 @@ def _again(job: Claim) -> Claim:
     """The next attempt of the job, after this one failed."""
     node_id = Job.objects.values_list("node_id", flat=True).get(pk=job.job_id)
     assert node_id is not None
-    assert lifecycle.give_back(job.job_id, job.attempt, Outcome(State.FAILED, error_code="x"), 0.0) is State.QUEUED
+    assert lifecycle.retry(job.job_id, job.attempt, Outcome(State.FAILED, error_code="x"), 0.0) is State.QUEUED
     return _claim(node_id)
 
 

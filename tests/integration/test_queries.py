@@ -16,7 +16,7 @@ from django.test import TestCase
 from jobs import classes, idempotency, leases, lifecycle, listing, queries, sweeps
 from jobs.capacity import DRAIN_NEEDS, DRAIN_WINDOW_SECONDS, Room
 from jobs.idempotency import Idempotency
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import Outcome, claims
 from jobs.listing import Filters, Page
 from jobs.models import Job, WorkerNode
 from jobs.queries import ClassView
@@ -244,7 +244,7 @@ class TestPlans(TestCase):
 
     def test_the_claim_walks_its_own_index(self) -> None:
         who = {"node": self.node.pk, "pid": 1, "process_started": 1, "lease": 30.0, "kill_after": 10.0}
-        plan = _plan(lifecycle._CLAIM, {"cost_class": "light", "types": [job_rows.TYPE], **who})
+        plan = _plan(claims._CLAIM, {"cost_class": "light", "types": [job_rows.TYPE], **who})
         assert "job_claim" in plan
         assert "Seq Scan on jobs_job" not in plan
         assert "Sort" not in plan  # the order comes from the index, so a long queue costs no more than a short one

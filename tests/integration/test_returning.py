@@ -7,7 +7,7 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import lifecycle, telemetry
-from jobs.lifecycle import Claim, Outcome
+from jobs.lifecycle import Claim, Outcome, Remains, attempts
 from jobs.models import Attempt, Job, WorkerNode
 from jobs.states import State
 from tests import job_rows
@@ -30,16 +30,16 @@ FAILURE = Outcome(
 UNLEASED = {"lease_until": None, "hard_deadline": None, "node_id": None, "pid": None, "process_started": None}
 
 
-def _give_back(claimed: Claim, after_seconds: float = 0.0, outcome: Outcome = FAILURE) -> State | None:
-    return lifecycle.give_back(claimed.job_id, claimed.attempt, outcome, after_seconds)
+def _retry(claimed: Claim, after_seconds: float = 0.0, outcome: Outcome = FAILURE) -> State | None:
+    return lifecycle.retry(claimed.job_id, claimed.attempt, outcome, after_seconds)
 
 
 def _release(claimed: Claim) -> State | None:
     return lifecycle.release(claimed.job_id, claimed.attempt)
 
 
-def _lose(claimed: Claim, **how: Any) -> State | None:
-    return lifecycle.lose(claimed.job_id, claimed.attempt, **how)
+def _lose(claimed: Claim, remains: Remains | None = None, **how: Any) -> State | None:
+    return lifecycle.lose(claimed.job_id, claimed.attempt, remains, **how)
 
 
 def _again(node: WorkerNode) -> Claim:
@@ -61,7 +61,7 @@ def _has_no_lease(job: Job) -> bool:
 
 def test_a_job_that_is_given_back_waits_for_its_backoff(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(60))
-    assert _give_back(claimed, 25) is State.QUEUED
+    assert _retry(claimed, 25) is State.QUEUED
     job.refresh_from_db()
     attempt = _attempt(claimed)
     assert (job.state, job.failures, job.lost, job.attempt, job.finished_at) == ("queued", 1, 0, 1, None)
@@ -75,7 +75,7 @@ def test_a_job_that_is_given_back_waits_for_its_backoff(node: WorkerNode) -> Non
 
 def test_an_attempt_that_is_tried_again_keeps_its_own_cause_log_and_usage(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node)
-    _give_back(claimed)
+    _retry(claimed)
     attempt = _attempt(claimed)
     assert (attempt.outcome, attempt.error_code, attempt.error_detail) == ("retried", "handler_error", "Traceback …")
     assert (attempt.log, attempt.run_seconds, attempt.cpu_seconds, attempt.peak_rss_bytes) == (
@@ -94,7 +94,7 @@ def test_after_a_run_the_latest_start_is_the_deadline_or_there_is_none(node: Wor
     """P8: `max_wait` was for the first start."""
     deadline = None if seconds is None else job_rows.later(seconds)
     job, claimed = job_rows.a_running_job(node, start_by=job_rows.later(60), deadline_at=deadline)
-    _give_back(claimed, 5)
+    _retry(claimed, 5)
     job.refresh_from_db()
     assert job.start_by == job.deadline_at
     assert (job.deadline_at is None) is (seconds is None)
@@ -103,14 +103,14 @@ def test_after_a_run_the_latest_start_is_the_deadline_or_there_is_none(node: Wor
 def test_what_an_attempt_showed_of_its_progress_goes_with_it(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node)
     Job.objects.filter(pk=job.pk).update(progress_fraction=0.5, progress_note="half way")
-    _give_back(claimed)
+    _retry(claimed)
     job.refresh_from_db()
     assert (job.progress_fraction, job.progress_note) == (None, "")
 
 
 def test_failures_add_up_and_the_last_ends_the_job_with_its_cause(node: WorkerNode) -> None:
     job, first = job_rows.a_running_job(node, max_attempts=2)
-    _give_back(first)
+    _retry(first)
     second = _again(node)
     assert (second.failures, second.max_attempts) == (1, 2)
     last = Outcome(State.FAILED, error_code="no_route", error_message="None.", error_details=[7], stopped_by="attempts")
@@ -124,7 +124,7 @@ def test_failures_add_up_and_the_last_ends_the_job_with_its_cause(node: WorkerNo
 def test_a_job_keeps_its_place_in_the_order_when_it_is_given_back(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node)
     job_rows.a_queued_job()
-    _give_back(claimed)
+    _retry(claimed)
     assert _again(node).job_id == job.pk
 
 
@@ -132,7 +132,7 @@ def test_a_job_whose_cancel_was_answered_is_not_given_back(node: WorkerNode) -> 
     """P20."""
     job, claimed = job_rows.a_running_job(node)
     assert lifecycle.cancel(job.pk) is State.RUNNING
-    assert _give_back(claimed, 60) is State.CANCELLED
+    assert _retry(claimed, 60) is State.CANCELLED
     job.refresh_from_db()
     assert (job.state, job.failures, job.error_code) == ("cancelled", 0, "")
     assert (_attempt(claimed).outcome, job.run_seconds) == ("cancelled", 0.5)
@@ -141,21 +141,21 @@ def test_a_job_whose_cancel_was_answered_is_not_given_back(node: WorkerNode) -> 
 
 def test_a_stale_attempt_gives_nothing_back_and_is_counted(node: WorkerNode) -> None:
     job, first = job_rows.a_running_job(node)
-    _give_back(first)
+    _retry(first)
     second = _again(node)
     before, stale = job_rows.row(job.pk), telemetry.STALE_SETTLES._value.get()
-    assert _give_back(first) is None
+    assert _retry(first) is None
     assert (job_rows.row(job.pk), telemetry.STALE_SETTLES._value.get()) == (before, stale + 1)
     job_rows.succeed(second)
     before = job_rows.row(job.pk)
-    assert _give_back(second) is None
+    assert _retry(second) is None
     assert job_rows.row(job.pk) == before
 
 
 def test_a_job_that_is_given_back_is_not_counted_as_finished(node: WorkerNode) -> None:
     counts = [telemetry.FINISHED.labels("light", outcome)._value for outcome in telemetry.OUTCOMES]
     before = [count.get() for count in counts]
-    _give_back(job_rows.a_running_job(node)[1])
+    _retry(job_rows.a_running_job(node)[1])
     assert [count.get() for count in counts] == before
 
 
@@ -213,7 +213,7 @@ def test_an_attempt_that_has_settled_cannot_be_released(node: WorkerNode) -> Non
 
 def test_a_lost_attempt_is_followed_by_another_at_once(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node, max_attempts=1)
-    assert _lose(claimed, detail="Its child ended.", kept_log="the last words") is State.QUEUED
+    assert _lose(claimed, Remains("Its child ended.", "the last words")) is State.QUEUED
     job.refresh_from_db()
     assert (job.state, job.failures, job.lost, job.error_code, job.start_by) == ("queued", 0, 1, "", None)
     assert _has_no_lease(job)
@@ -242,7 +242,7 @@ def test_a_job_that_is_lost_as_often_as_is_allowed_ends(node: WorkerNode, max_de
 
 def test_failures_and_releases_do_not_make_poison(node: WorkerNode) -> None:
     job, claimed = job_rows.a_running_job(node, max_attempts=9, max_deliveries=2)
-    for leave in (_give_back, _release, _give_back, _release):
+    for leave in (_retry, _release, _retry, _release):
         assert leave(claimed) is State.QUEUED
         claimed = _again(node)
     assert _lose(claimed) is State.QUEUED
@@ -320,14 +320,14 @@ def test_a_lease_that_lapses_between_two_statements_does_not_end_a_job_that_may_
 ) -> None:
     """As of a reaper that was stopped for a while after its first look at the lease: renewed then, over now."""
     job, claimed = job_rows.a_running_job(node)
-    run_statement = lifecycle._end
+    run_statement = attempts._end
 
     def then_the_lease_is_over(statement: str, arguments: dict[str, Any]) -> Any:
         moved = run_statement(statement, arguments)
         Job.objects.filter(pk=job.pk, state="running").update(lease_until=job_rows.later(-1))
         return moved
 
-    monkeypatch.setattr(lifecycle, "_end", then_the_lease_is_over)
+    monkeypatch.setattr(attempts, "_end", then_the_lease_is_over)
     assert _lose(claimed, overdue_only=True) in {None, State.QUEUED}
     assert job_rows.read(job.pk).error_code == ""
 
@@ -336,7 +336,7 @@ def test_a_lease_that_lapses_between_two_statements_does_not_end_a_job_that_may_
 
 
 @two_connections
-@pytest.mark.parametrize("leave", [_give_back, _release, _lose])
+@pytest.mark.parametrize("leave", [_retry, _release, _lose])
 def test_whoever_waits_for_a_cancel_finds_that_it_was_answered(other: Elsewhere, leave: Any) -> None:
     job, claimed = job_rows.a_running_job(job_rows.a_node())
     leaving = begun_behind(lambda: lifecycle.cancel(job.pk), other, lambda: leave(claimed))
@@ -346,7 +346,7 @@ def test_whoever_waits_for_a_cancel_finds_that_it_was_answered(other: Elsewhere,
 
 
 @two_connections
-@pytest.mark.parametrize("leave", [_give_back, _release, _lose])
+@pytest.mark.parametrize("leave", [_retry, _release, _lose])
 def test_a_cancel_that_waits_for_a_return_ends_a_queued_job(other: Elsewhere, leave: Any) -> None:
     job, claimed = job_rows.a_running_job(job_rows.a_node())
     cancelling = begun_behind(lambda: leave(claimed), other, lambda: lifecycle.cancel(job.pk))
@@ -357,13 +357,13 @@ def test_a_cancel_that_waits_for_a_return_ends_a_queued_job(other: Elsewhere, le
 
 
 @two_connections
-@pytest.mark.parametrize("first", [_give_back, _release, _lose, job_rows.succeed])
-@pytest.mark.parametrize("second", [_give_back, _release, _lose, job_rows.succeed])
+@pytest.mark.parametrize("first", [_retry, _release, _lose, job_rows.succeed])
+@pytest.mark.parametrize("second", [_retry, _release, _lose, job_rows.succeed])
 def test_of_two_that_end_an_attempt_the_first_stands(other: Elsewhere, first: Any, second: Any) -> None:
     """A keeper that gives its child up, the reaper, and the child itself."""
     job, claimed = job_rows.a_running_job(job_rows.a_node(), max_deliveries=1 if second is _lose else 3)
     late = begun_behind(lambda: first(claimed), other, lambda: second(claimed))
     assert late.result(10) is None
     job.refresh_from_db()
-    assert (job.failures, job.lost) == (int(first is _give_back), int(first is _lose))
+    assert (job.failures, job.lost) == (int(first is _retry), int(first is _lose))
     assert _attempt(claimed).finished_at is not None

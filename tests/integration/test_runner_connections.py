@@ -1,7 +1,7 @@
 """Whatever a handler does to its database connection, its job is settled and the next one starts clean."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -203,3 +203,43 @@ def test_what_a_handler_sets_on_its_connection_meets_neither_the_settle_nor_the_
 
 def test_a_handler_that_queries_nothing_opens_no_connection(run: Callable[..., Job]) -> None:
     assert run(lambda ctx: connection.connection is None).result is True
+
+
+def test_a_database_that_only_reads_for_a_while_costs_no_result(run: Callable[..., Job]) -> None:
+    """As in a failover: it answers, but with no error that Django calls operational."""
+    runners = connections["default"]
+
+    def handler(ctx: JobContext[Any]) -> str:
+        with runners.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = on")  # until the settle connects anew
+        return "done"
+
+    job = run(handler)
+    assert (job.state, job.result) == ("succeeded", "done")
+
+
+@pytest.fixture(scope="module")
+def second_database() -> Iterator[None]:
+    """There before the test's own set-up, which looks at what databases there are."""
+    connections.databases["reports"] = {**connections.databases["default"], "TEST": {"MIRROR": "default"}}
+    yield
+    connections["reports"].close()
+    del connections["reports"]
+    del connections.databases["reports"]
+
+
+@pytest.mark.usefixtures("second_database")
+@pytest.mark.django_db(transaction=True, databases=["default", "reports"])
+def test_a_transaction_left_open_on_a_second_database_ends_with_its_job(run: Callable[..., Job]) -> None:
+
+    def leaves_it(ctx: JobContext[Any]) -> bool:
+        transaction.atomic(using="reports").__enter__()
+        ApiClient.objects.using("reports").create(name="half done")
+        return connections["reports"].in_atomic_block
+
+    def finds_nothing(ctx: JobContext[Any]) -> list[bool]:
+        clients = ApiClient.objects.using("reports").filter(name="half done")
+        return [connections["reports"].in_atomic_block, clients.exists()]
+
+    assert run(leaves_it).result is True
+    assert run(finds_nothing).result == [False, False]

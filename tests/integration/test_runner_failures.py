@@ -1,6 +1,7 @@
 """Whatever a handler raises ends in one stored outcome, and the task returns (P21, P34)."""
 
 import faulthandler
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -8,13 +9,16 @@ from typing import Any, ClassVar
 import pytest
 from django.db import DatabaseError
 
-from jobs import wakeups
-from jobs.models import Job
+from jobs import lifecycle, telemetry, wakeups
+from jobs.models import Attempt, Job
 from tests import job_rows
 from tests.integration.attempts import detail, raising
-from workers import reporting, runner
+from workers import equipment, reporting, runner
+from workers.context import JobContext
 from workers.equipment import Equipment
-from workers.failures import RetryLater
+from workers.failures import JobCancelled, RetryLater
+from workers.limits import CANCEL_SIGNAL
+from workers.slots import Phase
 
 # The limits of an attempt use the alarm signal that pytest-timeout would use.
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(method="thread")]
@@ -77,16 +81,6 @@ def test_params_that_no_longer_fit_fail_before_the_handler(run: Callable[..., Jo
 def test_a_params_model_with_a_fault_of_its_own_is_the_jobs_failure(run: Callable[..., Job]) -> None:
     job = run(lambda ctx: pytest.fail("never"), params={"n": 13})
     assert job.state == "failed"
-
-
-def test_an_exception_that_cannot_be_asked_what_it_is_is_a_failure(run: Callable[..., Job]) -> None:
-    class Odd(Exception):
-        @property
-        def response(self) -> object:
-            raise RuntimeError
-
-    job = run(raising(Odd()), max_attempts=3)
-    assert (job.state, job.error_code, job.stopped_by) == ("failed", "handler_error", "not_retryable")
 
 
 @pytest.mark.parametrize(("after", "wake_ups"), [(0, 1), (60, 0)])
@@ -157,3 +151,51 @@ def test_an_error_tracker_that_hangs_is_under_a_watch(run: Callable[..., Job], m
     monkeypatch.setattr(reporting, "attempt_failed", lambda error, claim: watches.append("told"))
     run(raising(ValueError()))
     assert watches == ["on", "off", "on", "told", "off"]
+
+
+def _cancelled_from_outside(ctx: JobContext[Any]) -> None:
+    """As the keeper does it."""
+    lifecycle.cancel(ctx.job_id)
+    shared = equipment.mine().slot.shared
+    shared.ask_to_cancel(next(shared.all()))
+    os.kill(os.getpid(), CANCEL_SIGNAL)
+
+
+def test_a_cancel_that_is_heeded_is_nobodys_failure(run: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(reporting, "attempt_failed", lambda error, claim: told.append(error))
+    stops = [telemetry.RETRIES.labels("stop", reason)._value for reason in telemetry.STOPPED_BY]
+    before = [stop.get() for stop in stops]
+    job = run(_cancelled_from_outside, max_attempts=3)
+    assert (job.state, Attempt.objects.get().error_code) == ("cancelled", "cancelled")
+    assert told == []
+    assert [stop.get() for stop in stops] == before
+
+
+def test_a_job_cancelled_that_a_handler_raises_by_itself_is_an_exception_like_any_other(
+    run: Callable[..., Job],
+) -> None:
+    job = run(raising(JobCancelled()))
+    assert (job.state, job.error_code, job.error_message) == ("failed", "handler_error", "JobCancelled")
+
+
+def test_a_body_that_has_ended_is_no_longer_to_be_ended(run: Callable[..., Job]) -> None:
+    """While its result is looked at, and all the way to the settle: it would be run again."""
+    phases: list[Phase] = []
+
+    class Watched(dict[str, int]):
+        def items(self) -> Any:
+            phases.extend(seen.phase for seen in equipment.mine().slot.shared.all())
+            return super().items()
+
+    assert run(lambda ctx: Watched(n=1)).result == {"n": 1}
+    assert phases == [Phase.SETTLING]
+
+
+def test_before_the_next_claim_nothing_is_left_of_the_last_attempt(run: Callable[..., Job]) -> None:
+    """A child that is killed before it begins must not hand another job's log to its keeper."""
+    book = equipment.mine().logbook
+    run(lambda ctx: book.emit(logging.makeLogRecord({"msg": "a line of this job"})))
+    assert "a line of this job" in Attempt.objects.get().log
+    runner.run_next("light", lambda claim: None)
+    assert book.text() == ""

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django.db.utils import ProgrammingError
 from django.test.utils import CaptureQueriesContext
 
-from jobs import sweeps, wakeups
+from jobs import queries, sweeps, wakeups
 from jobs.models import Attempt, Job, Sweep, WorkerNode
 from jobs.states import State
 from tests import job_rows
@@ -212,6 +212,15 @@ def test_top_up_leaves_a_surplus_alone() -> None:
     wakeups.publish("light", 3)
     assert sweeps.top_up() == 0
     assert _waiting_wakeups() == 3
+
+
+def test_what_a_node_could_start_are_jobs_of_types_that_it_knows() -> None:
+    """Beside others, which a newer node knows, it has not stopped consuming (P24)."""
+    job_rows.a_queued_job()
+    job_rows.a_queued_job(type="tests.newer")
+    assert queries.claimable("light") == 2
+    assert queries.claimable("light", [job_rows.TYPE]) == 1
+    assert queries.claimable("light", ["tests.older"]) == 0
 
 
 def test_after_a_flush_every_claimable_job_has_its_wake_up_again() -> None:

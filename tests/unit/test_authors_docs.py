@@ -34,7 +34,7 @@ def test_the_example_passes_its_tests_with_no_server_and_nothing_set_up(tmp_path
 
 OFFER_TESTS = """
 import my_offer
-from workers.fanout import Outcome
+from workers.fanout import CallOutcome
 from workers.http import Call
 from workers.testing import run
 
@@ -43,7 +43,7 @@ def test_what_came_in_time_is_told():
     def fan_out(calls, deadline, required):
         assert all(isinstance(call, Call) for call in calls.values())
         assert (deadline, required) == (1.2, ["price"])
-        return {"price": Outcome(True, 200, 350), "stock": Outcome(False, error="deadline_exceeded")}
+        return {"price": CallOutcome(True, 200, 350), "stock": CallOutcome(False, error="deadline_exceeded")}
 
     ran = run(my_offer.offer, {"item": "i-1"}, fan_out=fan_out)
     assert (ran.state, ran.result) == ("succeeded", {"price": 350, "stock": "unknown: deadline_exceeded"})

@@ -20,7 +20,7 @@ from workers.bulkheads import Bulkhead
 from workers.catalog import http_aggregate
 from workers.catalog.http_aggregate import AggregateParams, aggregate, seconds_to_wait
 from workers.deadlines import Deadline
-from workers.fanout import Outcome, RequiredCallFailed, fan_out
+from workers.fanout import CallOutcome, RequiredCallFailed, fan_out
 from workers.http import Call, Http
 
 
@@ -41,7 +41,7 @@ def test_what_came_is_returned_at_the_deadline_and_what_did_not_is_named(service
     started_at = time.monotonic()
     outcomes = fan_out({"quick": Call(quick), "slow": Call(slow)}, 1.0, http=http)
     assert 1.0 <= time.monotonic() - started_at < 2.0
-    assert outcomes["quick"] == Outcome(True, 200, {"answer": 42})
+    assert outcomes["quick"] == CallOutcome(True, 200, {"answer": 42})
     assert (outcomes["slow"].ok, outcomes["slow"].error) == (False, "deadline_exceeded")
     assert list(outcomes) == ["quick", "slow"]
     assert connections_to(quick, slow) == 0

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,7 @@ import pytest
 
 from tests.waiting import eventually
 from workers import kernel
-from workers.kernel import Child, children_of
-from workers.usage import process_started
+from workers.kernel import Child, children_of, process_started
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -167,22 +168,46 @@ REFUSED = """
 import os, subprocess
 from workers import descendants, kernel
 foreign, ours = (subprocess.Popen(["sleep", "60"]) for _ in "ab")
-kill = os.kill
+kill, tries = os.kill, []
 def refused(pid, number):
     if pid == foreign.pid:
+        tries.append(pid)
         raise PermissionError
     kill(pid, number)
 os.kill = refused
-kernel.PATIENCE_SECONDS = descendants.PATIENCE_SECONDS = 0.2
 {end}
-print(os.path.exists(f"/proc/{{ours.pid}}"), foreign.poll())
+print(os.path.exists(f"/proc/{{ours.pid}}"), foreign.poll(), len(tries))
 kill(foreign.pid, 9)
 """
 
 
 @pytest.mark.parametrize("end", ["kernel.end_orphans()", "descendants.end_processes(os.getpid())"])
 def test_a_process_of_another_user_stops_nobody_from_ending_the_rest(end: str) -> None:
-    """A handler may run what changes its user."""
+    """A handler may run what changes its user. It is tried once, not all the while that there is patience."""
     program = [sys.executable, "-c", REFUSED.format(end=end)]
     ran = subprocess.run(program, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout == "False None\n"
+    assert ran.stdout == "False None 1\n"
+
+
+def test_a_process_is_told_by_its_start_whatever_it_is_called(tmp_path: Path) -> None:
+    """The command stands in brackets in /proc/<pid>/stat and may itself hold brackets and spaces."""
+    odd = tmp_path / "a) R 1 2 (b"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", odd)
+    ticks = os.sysconf("SC_CLK_TCK")
+    earliest = time.clock_gettime(time.CLOCK_BOOTTIME)
+    with subprocess.Popen([odd, "60"]) as process:
+        latest = time.clock_gettime(time.CLOCK_BOOTTIME)
+        started = kernel.process_started(process.pid)
+        process.kill()
+    assert earliest * ticks - 2 <= started <= latest * ticks + 2
+
+
+def test_this_process_knows_itself() -> None:
+    assert kernel.myself() == (os.getpid(), kernel.process_started(os.getpid()))
+
+
+def test_a_process_that_is_gone_has_no_start() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(OSError, match=str(process.pid)):
+        kernel.process_started(process.pid)

@@ -31,12 +31,14 @@ def cancel_from_outside():
 """
 
 
-def _run(tmp_path: Path, body: str) -> tuple[subprocess.CompletedProcess[str], str, float]:
+def _run(
+    tmp_path: Path, body: str, grace_seconds: float = GRACE
+) -> tuple[subprocess.CompletedProcess[str], str, float]:
     """The finished child, its trace, and how many seconds it took beyond its own start."""
     trace = tmp_path / "trace"
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", CHILD.format(grace=GRACE, body=textwrap.dedent(body)), str(trace)],
+        [sys.executable, "-c", CHILD.format(grace=grace_seconds, body=textwrap.dedent(body)), str(trace)],
         capture_output=True,
         text=True,
         timeout=30,
@@ -248,3 +250,47 @@ def test_wherever_the_limit_falls_nothing_is_raised_outside_the_handler(tmp_path
         """,
     )
     assert done.stdout.endswith("True\n"), (done.stdout, done.stderr[-500:])
+
+
+def test_a_cancel_that_comes_after_the_body_sets_no_watchdog_for_the_next(tmp_path: Path) -> None:
+    """It is late by the clearing up and the settle; their end, or the job after it, is not to be cut off for it."""
+    done, trace, _ = _run(
+        tmp_path,
+        """
+        limits.arm(10)
+        limits.inside(lambda: None)
+        limits.disarm()
+        cancel_from_outside()
+        slot.clear()
+        slot.begin(8)
+        time.sleep({grace} * 3)
+        print("lives")
+        """.replace("{grace}", str(GRACE)),
+    )
+    assert (done.returncode, done.stdout, trace) == (0, "lives\n", "")
+
+
+def test_a_cancel_in_the_grace_of_the_limit_does_not_make_it_longer(tmp_path: Path) -> None:
+    done, _, _ = _run(
+        tmp_path,
+        """
+        def body():
+            began = time.monotonic()
+            print(began, flush=True)
+            told = False
+            while True:
+                try:
+                    time.sleep(0.05)
+                    if not told and time.monotonic() - began > 2.0:
+                        told = True
+                        cancel_from_outside()
+                except BaseException:
+                    pass
+        limits.arm(0.1)
+        limits.inside(body)
+        """,
+        grace_seconds=3.0,
+    )
+    lasted = time.monotonic() - float(done.stdout)
+    assert done.returncode == 1
+    assert 3.0 <= lasted < 4.5  # 0.1 + 3; with a grace of its own for the cancel it would be 5

@@ -9,13 +9,13 @@ from workers.retries import Retry
 
 
 def test_of_an_ordinary_exception_only_its_class_name() -> None:
-    outcome = outcomes.of_exception(RuntimeError("a secret"), Retry(), False)
+    outcome = outcomes.of_exception(RuntimeError("a secret"), Retry(), False, False)
     assert (outcome.error_code, outcome.error_message) == ("handler_error", "RuntimeError")
     assert "a secret" in outcome.detail
 
 
 def test_of_a_fail_everything() -> None:
-    outcome = outcomes.of_exception(Fail("no_route", "There is none.", {"from": "a"}), Retry(), False)
+    outcome = outcomes.of_exception(Fail("no_route", "There is none.", {"from": "a"}), Retry(), False, False)
     assert (outcome.error_code, outcome.error_message, outcome.error_details) == (
         "no_route",
         "There is none.",
@@ -25,7 +25,7 @@ def test_of_a_fail_everything() -> None:
 
 @pytest.mark.parametrize("details", [object(), {"nan": float("nan")}, "a\0b", "\ud800"])
 def test_details_that_cannot_be_stored_are_a_bad_result(details: object) -> None:
-    assert outcomes.of_exception(Fail("x", "y", details), Retry(), False).error_code == "bad_result"
+    assert outcomes.of_exception(Fail("x", "y", details), Retry(), False, False).error_code == "bad_result"
 
 
 @pytest.mark.parametrize("code", ["", "No", "a-b", "1a", "a" * 64])
@@ -36,7 +36,7 @@ def test_a_fail_code_is_snake_case(code: str) -> None:
 
 @pytest.mark.parametrize(("deadline_came_first", "code"), [(False, "timeout"), (True, "deadline")])
 def test_whether_the_limit_or_the_deadline_came_first_is_told(deadline_came_first: bool, code: str) -> None:
-    assert outcomes.of_exception(JobTimeout(), Retry(), deadline_came_first).error_code == code
+    assert outcomes.of_exception(JobTimeout(), Retry(), deadline_came_first, False).error_code == code
 
 
 def test_a_swallowed_timeout_is_a_timeout() -> None:
@@ -48,7 +48,7 @@ def test_a_swallowed_timeout_is_a_timeout() -> None:
 
 
 def test_a_timeout_that_became_another_error_is_a_timeout() -> None:
-    other = outcomes.of_exception(OSError(), Retry(), False)
+    other = outcomes.of_exception(OSError(), Retry(), False, False)
     outcome, error = outcomes.after_a_signal(JobTimeout, other, OSError(), False, Retry())
     assert (outcome.error_code, type(error)) == ("timeout", JobTimeout)
 
@@ -63,7 +63,7 @@ def test_a_timeout_is_as_retryable_whoever_ended_it(retry: Retry, retryable: boo
     """The handler that heard it, the one that swallowed it, the watchdog or the keeper."""
     success = outcomes.of_result(None, "light")
     swallowed, _ = outcomes.after_a_signal(JobTimeout, success, None, False, retry)
-    heard = outcomes.of_exception(JobTimeout(), retry, False)
+    heard = outcomes.of_exception(JobTimeout(), retry, False, False)
     ended = outcomes.timed_out(False, "a trace", retry)
     assert {outcome.retryable for outcome in (swallowed, heard, ended)} == {retryable}
 
@@ -83,7 +83,7 @@ class OddFail(Fail):
 
 @pytest.mark.parametrize("error", [Odd(), OddFail()], ids=lambda error: type(error).__name__)
 def test_an_exception_that_raises_when_it_is_asked_what_it_is_is_a_failure(error: Exception) -> None:
-    outcome = outcomes.of_exception(error, Retry(max_attempts=3), False)
+    outcome = outcomes.of_exception(error, Retry(max_attempts=3), False, False)
     assert (outcome.error_code, outcome.error_message, outcome.retryable) == (
         "handler_error",
         type(error).__name__,

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from workers.deadlines import DeadlineExceeded
 from workers.failures import Fail, JobCancelled, JobTimeout, RetryLater
+from workers.fanout import CallOutcome, RequiredCallFailed
+from workers.http import Unreachable, WrongCall
 from workers.retries import Again, Retry, Stop, decide, is_retryable
 
 
@@ -42,6 +45,11 @@ class _HttpError(Exception):
         (Fail("no_route", "No."), False),
         (Fail("busy", "Later.", retryable=True), True),
         (RetryLater(1), True),
+        (DeadlineExceeded("late"), False),
+        (Unreachable("away"), True),
+        (WrongCall("no such service"), False),
+        (RequiredCallFailed("price", {"price": CallOutcome(False, 404, error="http_404")}), False),
+        (RequiredCallFailed("price", {"price": CallOutcome(False, 503, error="unavailable", retryable=True)}), True),
         *[(_HttpError(status), False) for status in (400, 401, 403, 404, 409, 422, 500, 501)],
         *[(_HttpError(status), True) for status in (502, 503, 504)],
     ],

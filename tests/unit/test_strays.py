@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import eventually
-from workers import kernel, strays, usage
+from workers import kernel, strays
 
 
 @pytest.fixture
 def dead() -> str:
     """The mark of a keeper that has ended."""
     process = subprocess.Popen(["sleep", "60"])
-    mark = f"{strays._namespace()}:{process.pid}:{usage.process_started(process.pid)}"
+    mark = f"{strays._namespace()}:{process.pid}:{kernel.process_started(process.pid)}"
     process.kill()
     process.wait()
     return mark

@@ -1,11 +1,9 @@
 """What one attempt used, as the kernel tells it."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -53,25 +51,19 @@ def test_the_peak_is_that_of_the_attempt_and_not_of_the_one_before() -> None:
     assert after <= during - 100 * MIB
 
 
-def test_a_process_is_told_by_its_start_whatever_it_is_called(tmp_path: Path) -> None:
-    """The command stands in brackets in /proc/<pid>/stat and may itself hold brackets and spaces."""
-    odd = tmp_path / "a) R 1 2 (b"
-    shutil.copy(shutil.which("sleep") or "/bin/sleep", odd)
-    ticks = os.sysconf("SC_CLK_TCK")
-    earliest = time.clock_gettime(time.CLOCK_BOOTTIME)
-    with subprocess.Popen([odd, "60"]) as process:
-        latest = time.clock_gettime(time.CLOCK_BOOTTIME)
-        started = usage.process_started(process.pid)
-        process.kill()
-    assert earliest * ticks - 2 <= started <= latest * ticks + 2
-
-
-def test_this_process_knows_itself() -> None:
-    assert usage.myself() == (os.getpid(), usage.process_started(os.getpid()))
-
-
-def test_a_process_that_is_gone_has_no_start() -> None:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    with pytest.raises(OSError, match=str(process.pid)):
-        usage.process_started(process.pid)
+def test_what_another_process_has_used_since_is_seen_from_outside() -> None:
+    """As its keeper sees it, for the time when it cannot tell any more."""
+    burn = "import time\nblock = bytearray(b'x') * (64 << 20)\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-S", "-c", burn], stdin=-1, stdout=-1) as process:
+        assert process.stdout
+        process.stdout.readline()
+        all_of_it = usage.so_far(process.pid, 0.0)
+        the_rest = usage.so_far(process.pid, 0.2)
+        assert all_of_it is not None
+        assert the_rest is not None
+        assert all_of_it.cpu_seconds >= 0.3 * 0.9
+        assert the_rest.cpu_seconds == pytest.approx(all_of_it.cpu_seconds - 0.2, abs=0.05)
+        assert all_of_it.peak_rss_bytes is not None
+        assert all_of_it.peak_rss_bytes >= 64 * MIB
+        process.communicate(b"\n")
+    assert usage.so_far(process.pid, 0.0) is None

@@ -23,7 +23,7 @@ from jobs.storable import holds_nul
 from workers import JobContext, job
 
 if TYPE_CHECKING:
-    from workers.fanout import Outcome
+    from workers.fanout import CallOutcome
     from workers.http import Call
 
 SETTING = "WEIGHBRIDGE_SERVICES"
@@ -191,7 +191,7 @@ def _call(call: AggregateCall, max_bytes: int) -> "Call":
     return Call(service.base_url + call.path, params=call.query or None, bulkhead=places, max_body_bytes=max_bytes)
 
 
-def _storable(outcome: "Outcome", max_bytes: int) -> "Outcome":
+def _storable(outcome: "CallOutcome", max_bytes: int) -> "CallOutcome":
     """The outcome, or why its data cannot be kept: one such answer must not cost the job all the others."""
     try:
         size = len(json.dumps(outcome.data, allow_nan=False, ensure_ascii=False).encode())
@@ -205,11 +205,11 @@ def _storable(outcome: "Outcome", max_bytes: int) -> "Outcome":
     return outcome
 
 
-def _refused(outcome: "Outcome", code: str, message: str) -> "Outcome":
+def _refused(outcome: "CallOutcome", code: str, message: str) -> "CallOutcome":
     return replace(outcome, ok=False, data=None, error=code, message=message)
 
 
-def _as_data(outcome: "Outcome") -> dict[str, Any]:
+def _as_data(outcome: "CallOutcome") -> dict[str, Any]:
     if outcome.ok:
         return {"ok": True, "status": outcome.status, "data": outcome.data}
     return {"ok": False, "status": outcome.status, "error": {"code": outcome.error, "message": outcome.message}}

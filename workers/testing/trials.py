@@ -85,7 +85,7 @@ class Trial:
             if type(raised) is KeyboardInterrupt:  # somebody at the keyboard, not a limit
                 raise
             error = raised
-            outcome = outcomes.of_exception(raised, self._retry, self._cut)
+            outcome = outcomes.of_exception(raised, self._retry, self._cut, self._has_come(self._asked.cancel_at))
         if self._ended_by:
             return outcomes.timed_out(self._cut, outcome.detail, self._retry), JobTimeout()
         return outcomes.after_a_signal(self._fired, outcome, error, self._cut, self._retry)

@@ -53,7 +53,7 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             raise SystemExit(130) from None
         except BaseException as error:  # SystemExit and MemoryError are a job's failure too
-            return outcomes.of_exception(error, job_type.retry or Retry(), deadline_came_first=False)
+            return outcomes.of_exception(error, job_type.retry or Retry(), deadline_came_first=False, cancelled=False)
 
     def _context(self, job_type: JobType, params: BaseModel) -> JobContext[Any]:
         memory = Memory()
@@ -65,6 +65,7 @@ class Command(BaseCommand):
             log=structlog.get_logger(f"{LOGGER}.{job_type.name}"),
             report=self._show,
             once=lambda key, fn: once(memory, key, fn),
+            job_retries=job_type.max_attempts > 1,
         )
 
     def _show(self, fraction: float, note: str) -> None:

@@ -1,0 +1,98 @@
+"""Ends that no attempt brings: a cancel, a wait that was too long, a type that nobody knows."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+
+from jobs.lifecycle.moves import AWAITED, moved, state_of
+from jobs.states import State
+
+log = structlog.get_logger(__name__)
+
+UNKNOWN_TYPE_PATIENCE_SECONDS = 60.0  # a rolling deployment brings new workers within it
+
+
+def cancel(job_id: UUID) -> State | None:
+    """End a queued job now (CANCELLED); ask a running one to end (RUNNING). None if it had already ended.
+
+    A repeated call keeps the first instant at which the cancel was asked for.
+    """
+    state = state_of(moved(_CANCEL, {"job": job_id}))
+    if state is not None:
+        log.info("cancel", job_id=str(job_id), state=state.value)
+    return state
+
+
+# One statement, because a claim may turn queued into running between any two.
+_CANCEL = f"""
+UPDATE jobs_job
+SET state = CASE state WHEN 'queued' THEN 'cancelled' ELSE state END,
+    finished_at = CASE state WHEN 'queued' THEN clock_timestamp() END,
+    cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp())
+WHERE id = %(job)s AND state IN ('queued', 'running')
+RETURNING id, state, cost_class, {AWAITED}
+"""
+
+
+def expire(job_id: UUID | None = None, client_id: int | None = None) -> int:
+    """End queued jobs past their start_by: this one, one client's, or all; the number of them (P2, P26)."""
+    rows = moved(_EXPIRE, {"job": job_id, "client": client_id})
+    for expired_id, state, _, _ in rows:
+        log.info("job_expired", job_id=str(expired_id), state=state)
+    return len(rows)
+
+
+# SKIP LOCKED: a row that a claim or a cancel holds this moment is theirs; the next run looks again.
+_EXPIRE = f"""
+WITH overdue AS MATERIALIZED (
+    SELECT id FROM jobs_job
+    WHERE state = 'queued' AND start_by <= statement_timestamp() AND (%(job)s::uuid IS NULL OR id = %(job)s::uuid)
+      AND (%(client)s::bigint IS NULL OR client_id = %(client)s::bigint)
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs_job job
+SET state = CASE attempt WHEN 0 THEN 'expired' ELSE 'failed' END,
+    error_code = CASE WHEN attempt = 0 AND start_by < coalesce(deadline_at, 'infinity') THEN 'max_wait' ELSE 'deadline' END,
+    error_message = CASE
+        WHEN attempt > 0 THEN 'Its deadline passed before it could run again.'
+        WHEN start_by = deadline_at THEN 'No process was free before its deadline; it never ran.'
+        ELSE 'No process was free before its longest wait was over; it never ran.' END,
+    stopped_by = CASE attempt WHEN 0 THEN '' ELSE 'no_time' END,
+    finished_at = clock_timestamp()
+FROM overdue WHERE job.id = overdue.id
+RETURNING job.id, job.state, job.cost_class, {AWAITED}
+"""
+
+
+def fail_unknown_types(beat: timedelta) -> int:
+    """End queued jobs whose type no live node of their class knows, though one has been up long enough (P27)."""
+    rows = moved(_FAIL_UNKNOWN_TYPES, {"beat": beat, "patience": UNKNOWN_TYPE_PATIENCE_SECONDS})
+    for job_id, _, _, _ in rows:
+        log.warning("unknown_type", job_id=str(job_id))
+    return len(rows)
+
+
+# With no live node at all a job is held: a deployment may be on its way.
+_FAIL_UNKNOWN_TYPES = f"""
+WITH classes AS (
+    SELECT DISTINCT cost_class FROM jobs_job WHERE state = 'queued'
+), knowing AS (
+    SELECT classes.cost_class, node.types
+    FROM classes CROSS JOIN LATERAL live_nodes_v1(classes.cost_class, %(beat)s) node
+), settled_classes AS (
+    SELECT classes.cost_class
+    FROM classes CROSS JOIN LATERAL live_nodes_v1(classes.cost_class, %(beat)s) node
+    GROUP BY classes.cost_class HAVING min(node.started_at) <= clock_timestamp() - make_interval(secs => %(patience)s)
+), orphaned AS MATERIALIZED (
+    SELECT id FROM jobs_job job
+    WHERE state = 'queued' AND cost_class IN (SELECT cost_class FROM settled_classes)
+      AND NOT EXISTS (SELECT 1 FROM knowing WHERE knowing.cost_class = job.cost_class AND job.type = ANY(knowing.types))
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs_job job
+SET state = 'failed', error_code = 'unknown_type', error_message = 'No live worker of its class knows this job type.',
+    finished_at = clock_timestamp()
+FROM orphaned WHERE job.id = orphaned.id
+RETURNING job.id, job.state, job.cost_class, {AWAITED}
+"""

@@ -1,0 +1,48 @@
+"""What a keeper decides by itself, without a Celery."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+
+from jobs import classes
+from workers.custody import SETTLING_SECONDS
+from workers.keeper import Keeper
+from workers.slots import OwnSlot
+
+
+@pytest.fixture
+def keeper() -> Iterator[Keeper]:
+    keeper = Keeper("light")
+    yield keeper
+    keeper.selector.close()
+    for fd in (keeper.slots.fd, keeper.budget.fd):
+        os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("settles", "after_grace", "over"),
+    [
+        (False, -1.0, False),
+        (False, 0.1, True),
+        (True, SETTLING_SECONDS - 1, False),
+        (True, SETTLING_SECONDS + 0.1, True),
+    ],
+)
+def test_a_keeper_that_stops_gives_a_settle_three_seconds_more(
+    keeper: Keeper, settles: bool, after_grace: float, over: bool
+) -> None:
+    child = OwnSlot(keeper.slots)
+    child.begin(1)
+    if settles:
+        child.settle()
+    keeper.stop_by = time.monotonic() - after_grace
+    assert keeper._patience_is_over() is over
+
+
+def test_celerys_own_limit_stands_behind_every_other(keeper: Keeper) -> None:
+    ceiling = classes.get("light").ceiling_seconds
+    grace, lease = settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS, settings.WEIGHBRIDGE_LEASE_SECONDS
+    assert keeper._last_fence_seconds() == ceiling + grace + 5 + lease + 1
