@@ -6,8 +6,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from jobs.ranges import WrongSetting
-from workers.catalog.http_aggregate import services
 from workers.reporting import on_attempt_failed
+from workers.services import services
 
 
 @register

@@ -63,9 +63,11 @@ class JobContext(Generic[P]):
         self._reported_at: float | None = None
 
     @property
-    def deadline(self) -> float:
-        """When this attempt's limit is over, on this machine's monotonic clock (time.monotonic)."""
-        return self._ends_at
+    def deadline(self) -> "Deadline":
+        """When this attempt's limit is over; `deadline.at` is that instant of this machine's time.monotonic()."""
+        from workers.deadlines import Deadline
+
+        return Deadline(self._ends_at, self._clock)
 
     def remaining(self) -> float:
         """Seconds left of this attempt's limit, by this machine's monotonic clock; never negative."""
@@ -90,22 +92,22 @@ class JobContext(Generic[P]):
 
     @cached_property
     def http(self) -> "Http":
-        """A client whose every step is bounded by what remains; see workers.http. It repeats what is safe to repeat,
-        unless the job itself is tried again."""
+        """A client whose every step is bounded by what remains. It repeats what is safe to repeat, unless the job itself
+        is tried again. Its calls raise CallFailed, by kind, and DeadlineExceeded; see workers.http."""
         if self._given_http is not None:
             return cast("Http", self._given_http)
-        from workers.deadlines import Deadline
         from workers.http import Http
 
-        deadline = Deadline(self._ends_at, self._clock)
-        return Http(deadline, self.job_id, job_retries=self._job_retries, check=self.check)
+        return Http(self.deadline, self.job_id, job_retries=self._job_retries, check=self.check)
 
     def fan_out(
         self, calls: "Mapping[str, Call]", deadline: "Deadline | float", *, required: Collection[str] = ()
     ) -> "dict[str, CallOutcome]":
-        """Make named calls at once; what each brought by the deadline (seconds from now, or a Deadline).
+        """Make named calls at once; what each brought by the deadline (seconds from now, or a Deadline such as
+        `ctx.deadline`), an outcome for each name.
 
-        A failed call that is `required` stops the others and raises RequiredCallFailed; see workers.fanout.
+        A failed call that is `required` stops the others and raises RequiredCallFailed. Raises ValueError if a required
+        name is none of the calls'. See workers.fanout.
         """
         if self._given_fan_out is not None:
             return cast("dict[str, CallOutcome]", self._given_fan_out(calls, deadline, required=required))

@@ -11,21 +11,17 @@ import pytest
 from stack.local import Stack
 from stack.ports import free_port
 from tests import processes
-from tests.acceptance import figures, readme
+from tests.acceptance import figures, readme, times
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
 from tests.history.recorder import History
 from tests.history.watch import judged
 
-# The short counts: everything that waits for time waits a fraction of the defaults.
+# Everything that waits for time waits a fraction of the defaults.
 SHORT = {
     "DATABASE_URL": "",
     "REDIS_URL": "",
-    "WEIGHBRIDGE_LEASE_SECONDS": "3",
-    "WEIGHBRIDGE_LIMIT_GRACE_SECONDS": "0.5",
-    "WEIGHBRIDGE_SWEEP_SECONDS": "0.2",
-    "WEIGHBRIDGE_BEAT_SECONDS": "1",
-    "WEIGHBRIDGE_STOP_GRACE_SECONDS": "5",
+    **times.SHORT.environ,
     "WEIGHBRIDGE_HEAVY_PROCESSES": "2",
     "WEIGHBRIDGE_JOB_MODULES": "tests.history.job_types",
 }
@@ -40,6 +36,11 @@ def short_environment(**environ: str) -> dict[str, str]:
     """To be laid over our own environment, whose settings are taken away; the port is nobody else's."""
     inherited = {name: "" for name in os.environ if name.startswith("WEIGHBRIDGE_")}
     return {**inherited, **SHORT, "WEIGHBRIDGE_PORT": str(free_port()), **environ}
+
+
+@pytest.fixture(scope="session", name="times")
+def times_of_the_run(full: bool) -> times.Times:
+    return times.DEFAULT if full else times.SHORT
 
 
 @pytest.fixture(scope="module")

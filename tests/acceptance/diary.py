@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
+from tests.api_client import Api
 from tests.history.events import BodyBegan, BodyEnded
 from tests.history.recorder import History
 from tests.waiting import eventually
@@ -64,6 +66,17 @@ class Diary:
 
     def _wait(self, written: Callable[[], list[str]], names: tuple[str, ...], within_seconds: float) -> None:
         eventually(lambda: set(names) <= set(written()), within_seconds, 0.02)
+
+    def both_processes_work(self, api: Api, within_seconds: float) -> None:
+        """Two heavy jobs are seen to run at once: each process has its child, and the child a place."""
+        pair = Diary(self.history, f"pair-{uuid4().hex[:8]}")
+        names = [f"{pair.gate_name}-{i}" for i in range(2)]
+        jobs = [api.submit("tests.note", pair.params(name, cost_class="heavy", held=True)) for name in names]
+        try:
+            pair.wait_until_began(*names, within_seconds=within_seconds)
+        finally:
+            pair.open_gate()
+        assert {api.ended(job_id)["state"] for job_id in jobs} == {"succeeded"}
 
     def most_at_once(self) -> int:
         """The largest number of bodies that were between begin and end at one instant."""

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from stack.local import Stack
+from tests.acceptance.times import DEFAULT, Times
 from tests.history.nemesis import (
     KillChild,
     KillKeeper,
@@ -27,15 +28,6 @@ from tests.history.storm import SUBMITTERS, Storm
 from tests.history.watch import judged
 from tests.waiting import eventually
 
-SHORT_LEASE_SECONDS, FULL_LEASE_SECONDS = 3.0, 30.0
-SHORT_GRACE_SECONDS, FULL_GRACE_SECONDS = 5.0, 30.0
-DEFAULT_TIMES = {
-    "WEIGHBRIDGE_LEASE_SECONDS": "",
-    "WEIGHBRIDGE_LIMIT_GRACE_SECONDS": "",
-    "WEIGHBRIDGE_SWEEP_SECONDS": "",
-    "WEIGHBRIDGE_BEAT_SECONDS": "",
-    "WEIGHBRIDGE_STOP_GRACE_SECONDS": "",
-}
 FULL_ROUNDS = 3
 # The kill of a web process cuts at most the submits in flight, one per thread: that must be well below one in a hundred.
 ENOUGH_SUBMITS = 150 * SUBMITTERS
@@ -61,7 +53,7 @@ def all_of_them(history: History) -> list[Nemesis]:
         KillKeeper("worker-control"),
         KillProgram("web"),
         KillProgram("beat"),
-        Terminate("worker-light", FULL_GRACE_SECONDS),
+        Terminate("worker-light", DEFAULT.stop_grace),
         Restart(REDIS),
         Stop(REDIS),
         PauseNode("worker-light"),
@@ -69,13 +61,12 @@ def all_of_them(history: History) -> list[Nemesis]:
 
 
 @pytest.fixture
-def stormy(start_stack: Callable[..., Stack], full: bool) -> Stack:
-    return start_stack(**(DEFAULT_TIMES if full else {}))
+def stormy(start_stack: Callable[..., Stack], times: Times) -> Stack:
+    return start_stack(**times.environ)
 
 
 @pytest.mark.timeout(3600)
-def test_every_promise_holds_through_a_storm(stormy: Stack, history: History, full: bool) -> None:
-    lease = FULL_LEASE_SECONDS if full else SHORT_LEASE_SECONDS
+def test_every_promise_holds_through_a_storm(stormy: Stack, history: History, times: Times, full: bool) -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     nemeses = [nemesis for _ in range(FULL_ROUNDS) for nemesis in all_of_them(history)] if full else few(history)
 
@@ -84,7 +75,7 @@ def test_every_promise_holds_through_a_storm(stormy: Stack, history: History, fu
             before = len(storm.accepted)
             unharmed = no_worker_restarts(stormy) if isinstance(nemesis, ServerNemesis) else nullcontext()
             with unharmed, afflicted(history, stormy, nemesis):
-                last(lease + 1 if isinstance(nemesis, PauseNode | Stop) else 0)
+                last(times.lease + 1 if isinstance(nemesis, PauseNode | Stop) else 0)
             eventually(lambda before=before: len(storm.accepted) > before, 30)  # type: ignore[misc]
         eventually(lambda: storm.submits >= ENOUGH_SUBMITS, 120)
     storm.drained()

@@ -258,6 +258,19 @@ class PauseNode(Nemesis):
         wait_until_back(stack, self.program)
 
 
+@dataclass(frozen=True)
+class PauseKeeper(PauseNode):
+    """The keeper alone: nobody renews, cancels or ends what the rest of its node runs."""
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        _signal_all(pids[:1], signal.SIGSTOP)
+        eventually(lambda: state_of(pids[0]) == "T", EFFECT_SECONDS)
+        return f"{pids[0]} stands still"
+
+    def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
+        _signal_all(pids[:1], signal.SIGCONT)
+
+
 _STILL = {"T", "Z", "gone"}
 
 

@@ -22,6 +22,7 @@ from workers.catalog.http_aggregate import AggregateParams, aggregate, seconds_t
 from workers.deadlines import Deadline
 from workers.fanout import CallOutcome, RequiredCallFailed, fan_out
 from workers.http import Call, Http
+from workers.services import services as set_up_services
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +270,7 @@ GOOD = {"base_url": "http://127.0.0.1:1", "places": 6}
 
 def test_services_of_one_pool_share_its_places(settings):
     settings.WEIGHBRIDGE_SERVICES = {"a": {**GOOD, "pool": "fast"}, "b": {**GOOD, "pool": "fast"}, "c": GOOD}
-    assert {name: service.pool for name, service in http_aggregate.services().items()} == {
+    assert {name: service.pool for name, service in set_up_services().items()} == {
         "a": "fast", "b": "fast", "c": "c",
     }  # fmt: skip
 
@@ -291,7 +292,7 @@ def test_services_of_one_pool_share_its_places(settings):
 def test_a_wrong_setting_is_refused_in_a_sentence(settings, wrong, sentence):
     settings.WEIGHBRIDGE_SERVICES = wrong
     with pytest.raises(WrongSetting, match=sentence):
-        http_aggregate.services()
+        set_up_services()
 
 
 def test_the_example_is_valid_whatever_is_set_up(set_up):

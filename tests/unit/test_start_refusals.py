@@ -99,3 +99,12 @@ def test_timings_that_do_not_fit_together_stop_the_stack_in_one_sentence(other: 
     assert "Traceback" not in ran.stderr
     sentence = f"The settings cannot be used: WEIGHBRIDGE_LEASE_SECONDS is 10, but must be at least {at_least}."
     assert ran.stderr.splitlines()[-1] == sentence
+
+
+def test_only_the_named_modules_register_job_types(tmp_path: Path) -> None:
+    """No check of the settings, and nothing else at the start, brings in a type that was not asked for."""
+    (tmp_path / "bare.py").write_text("from project.settings import *\nWEIGHBRIDGE_JOB_MODULES = []\n")
+    code = "import django; django.setup(); from django.core import checks; from jobs import registry; checks.run_checks(); print(registry.names())"
+    path = os.pathsep.join([str(CHECKOUT), str(tmp_path)])
+    ran = _python("-c", code, DJANGO_SETTINGS_MODULE="bare", PYTHONPATH=path)
+    assert ran.stdout.strip().endswith("[]"), ran.stdout + ran.stderr

@@ -1,32 +1,26 @@
 """Job type `http.aggregate` (light): asks several services at once and returns what they answered in time.
 
-Callers name services; where those are is the operator's setting:
-
-    WEIGHBRIDGE_SERVICES = {"prices": {"base_url": "http://10.0.0.7:8080/v1", "places": 6}}
-
-`places` is how many calls a machine makes to the service at once. Services that name the same `pool` share its places.
+Callers name services; where those are is the operator's setting (`workers/services.py`).
 """
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from jobs import classes
-from jobs.ranges import Whole, WrongSetting
 from jobs.storable import holds_nul
 from workers import JobContext, job
+from workers.services import NAME, services
 
 if TYPE_CHECKING:
     from workers.fanout import CallOutcome
     from workers.http import Call
 
-SETTING = "WEIGHBRIDGE_SERVICES"
 MAX_CALLS = 20
 # Kept back for reading and storing the answers: a partial result in time is worth more than a timeout.
 KEPT_BACK_SECONDS, KEPT_BACK_SHARE = 0.5, 0.2
@@ -34,19 +28,8 @@ KEPT_BACK_SECONDS, KEPT_BACK_SHARE = 0.5, 0.2
 # What RFC 3986 lets stand in a path. A path that a service could read in two ways is refused below.
 _PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*")
 _ESCAPES = re.compile(r"(%[0-9A-Fa-f]{2}|[^%])*")
-_NAME = r"^[A-Za-z0-9_.-]{1,60}$"
-
-Name = Annotated[str, StringConstraints(pattern=_NAME)]
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 QueryValue = str | int | float | bool
-
-
-@dataclass(frozen=True)
-class Service:
-    """One entry of the setting: base_url without a slash at its end, and which pool with how many places it uses."""
-
-    base_url: str
-    pool: str
-    places: int
 
 
 class AggregateCall(BaseModel):
@@ -99,47 +82,6 @@ class AggregateParams(BaseModel):
         allow_inf_nan=False,
         description="How long to wait for answers; without it, and at most, as long as the job's own limit allows.",
     )
-
-
-def services() -> Mapping[str, Service]:
-    """The setting, read. Raises WrongSetting."""
-    given = getattr(settings, SETTING, {})
-    if not isinstance(given, Mapping):
-        raise WrongSetting(SETTING, given, "a dictionary of services by name")
-    read = {name: _service(name, entry) for name, entry in given.items()}
-    places: dict[str, int] = {}
-    for name, service in read.items():
-        if places.setdefault(service.pool, service.places) != service.places:
-            others = f"{places[service.pool]}, as the other services of pool {service.pool!r} say"
-            raise WrongSetting(f"{SETTING}[{name!r}]['places']", service.places, others)
-    return read
-
-
-def _service(name: object, entry: Any) -> Service:
-    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
-        raise WrongSetting(f"A name in {SETTING}", name, "1 to 60 letters, digits, _, . or -")
-    if not isinstance(entry, Mapping) or not {"base_url", "places"} <= entry.keys() <= {"base_url", "places", "pool"}:
-        raise WrongSetting(f"{SETTING}[{name!r}]", entry, "a dictionary of base_url, places and, if wanted, pool")
-    pool = entry.get("pool", name)
-    if not isinstance(pool, str) or not re.fullmatch(_NAME, pool):
-        raise WrongSetting(f"{SETTING}[{name!r}]['pool']", pool, "1 to 60 letters, digits, _, . or -")
-    places = Whole(1, 100).read(f"{SETTING}[{name!r}]['places']", entry["places"])
-    return Service(_base_url(name, entry["base_url"]), pool, places)
-
-
-def _base_url(name: str, given: object) -> str:
-    wanted = "an http:// or https:// address without query and fragment"
-    setting = f"{SETTING}[{name!r}]['base_url']"
-    if not isinstance(given, str) or not given.isprintable():
-        raise WrongSetting(setting, given, wanted)
-    try:
-        parts = urlsplit(given)
-        _ = parts.port
-    except ValueError:
-        raise WrongSetting(setting, given, wanted) from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment or " " in given:
-        raise WrongSetting(setting, given, wanted)
-    return given.rstrip("/")
 
 
 # Without knowledge of what is set up, the only valid example asks nothing. To read the setting while this is imported

@@ -1,6 +1,8 @@
 """A stack whose handlers misbehave."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -8,14 +10,25 @@ import pytest
 
 from stack.local import Stack
 from tests.acceptance.conftest import QUIET, short_environment
+from tests.acceptance.execution import tracker
+from tests.acceptance.times import DEFAULT, SHORT, Times
 
 MODULES = "tests.history.job_types,tests.acceptance.execution.job_types"
 
 
+@pytest.fixture(scope="package", name="times")
+def times_of_this_stack(full: bool) -> Times:
+    """Some of its jobs sit out the whole grace of a stop."""
+    return DEFAULT if full else replace(SHORT, stop_grace=2.0)
+
+
 @pytest.fixture(scope="package")
-def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def misbehaving(tmp_path_factory: pytest.TempPathFactory, times: Times) -> Iterator[Stack]:
     environ = short_environment(
-        WEIGHBRIDGE_JOB_MODULES=MODULES, WEIGHBRIDGE_HEAVY_MAX_WAITING="400", WEIGHBRIDGE_STOP_GRACE_SECONDS="2"
+        **times.environ,
+        WEIGHBRIDGE_JOB_MODULES=MODULES,
+        WEIGHBRIDGE_ON_ATTEMPT_FAILED=f"{tracker.__name__}.note",
+        WEIGHBRIDGE_HEAVY_MAX_WAITING="400",
     )
     running = Stack(tmp_path_factory.mktemp("misbehaving") / "data", environ, without=QUIET)
     running.start()
@@ -46,3 +59,10 @@ def attempts_of(stack: Stack, job_id: str) -> Attempts:
             "SELECT number, outcome, error_code, error_detail, log FROM jobs_attempt WHERE job_id = %s ORDER BY number",
             [job_id],
         ).fetchall()
+
+
+def told_to_the_tracker(stack: Stack, job_id: str) -> list[tuple[int, str]]:
+    """Attempt and error, in the order of telling."""
+    file = tracker.told(stack.data_dir)
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [(line["attempt"], line["error"]) for line in lines if line["job"] == job_id]

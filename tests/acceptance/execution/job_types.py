@@ -24,9 +24,11 @@ from workers.http import Call
 
 
 class Params(RecordedParams):
-    """`how` names the behaviour; `note` is a file that a body may leave a word in, `url` a service that hangs."""
+    """`how` names the behaviour; `note` is a file that a body may leave a word in, `url` a service that hangs, `seconds` how
+    long some of them go on."""
 
     how: str
+    seconds: float = 0.0
     note: str = ""
     url: str = ""
     cost_class: str = "heavy"
@@ -38,6 +40,27 @@ def _swallow(ctx: JobContext[Params]) -> None:
             time.sleep(60)
         except BaseException:
             pass
+
+
+def _swallow_for_a_while(ctx: JobContext[Params]) -> None:
+    until = time.monotonic() + ctx.params.seconds
+    while (left := until - time.monotonic()) > 0:
+        try:
+            time.sleep(left)
+        except BaseException:
+            pass
+
+
+def _compute_in_c_for_a_while(ctx: JobContext[Params]) -> None:
+    own_hand(ctx, "deaf")  # to its cancel: its keeper may end the process
+    began = time.perf_counter()
+    sum(itertools.repeat(1, 10**6))
+    steps = ctx.params.seconds / (time.perf_counter() - began)
+    sum(itertools.repeat(1, int(10**6 * steps)))
+
+
+def _come_back_later(ctx: JobContext[Params]) -> None:
+    raise RetryLater(60)
 
 
 def _outwit_the_watchdog(ctx: JobContext[Params]) -> None:
@@ -171,6 +194,9 @@ def _end_what_it_started(ctx: JobContext[Params]) -> None:
 
 BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
     "swallow": _swallow,
+    "swallow for a while": _swallow_for_a_while,
+    "compute in C for a while": _compute_in_c_for_a_while,
+    "come back later": _come_back_later,
     "end what it started": _end_what_it_started,
     "outwit the watchdog": _outwit_the_watchdog,
     "loop": _loop,

@@ -8,13 +8,13 @@ import pytest
 from stack.local import Stack
 from tests import processes
 from tests.acceptance.diary import Diary
-from tests.acceptance.execution.conftest import attempts_of
+from tests.acceptance.execution.conftest import attempts_of, told_to_the_tracker
 from tests.acceptance.figures import counted
+from tests.acceptance.times import Times
 from tests.api_client import Api
 from tests.history.nemesis import KillNode, PauseNode, afflicted
 from tests.waiting import eventually
 
-LEASE, SWEEP = 3.0, 0.2
 ALLOWANCE = 3.0  # for a keeper and Celery to start on a busy machine
 
 
@@ -33,6 +33,14 @@ def test_an_exception_is_tried_again_until_the_attempts_are_used_and_callers_rea
     rows = attempts_of(stack, job["id"])
     assert [row[1] for row in rows] == ["retried", "retried", "failed"]
     assert all("a secret that callers must not read" in row[3] for row in rows)
+
+
+def test_an_error_tracker_is_told_of_each_attempt_that_failed(stack: Stack, api: Api) -> None:
+    """By the child; by the keeper where the child did not live to tell."""
+    raises = api.ended(api.submit("tests.behave", {"how": "always raise"}))["id"]
+    assert told_to_the_tracker(stack, raises) == [(1, "RuntimeError"), (2, "RuntimeError"), (3, "RuntimeError")]
+    stuck = api.ended(api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=0.5))["id"]
+    assert eventually(lambda: told_to_the_tracker(stack, stuck)) == [(1, "JobTimeout")]
 
 
 def test_a_fail_is_read_by_callers_and_not_tried_again(api: Api) -> None:
@@ -69,15 +77,14 @@ def test_a_type_may_forbid_a_second_start(api: Api) -> None:
     assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "worker_lost", 1)
 
 
-def test_a_job_whose_whole_node_was_killed_runs_again(stack: Stack, api: Api, diary: Diary) -> None:
+def test_a_job_whose_whole_node_was_killed_runs_again(stack: Stack, api: Api, diary: Diary, times: Times) -> None:
+    within = times.lease + times.sweep + ALLOWANCE
     job_id = api.submit("tests.note", diary.params("node", cost_class="heavy", held=True))
     diary.wait_until_began("node")
     with afflicted(diary.history, stack, KillNode("worker-heavy")):
         killed = time.monotonic()
-        eventually(
-            lambda: api.job(job_id)["state"] != "running" or api.job(job_id)["attempt"] == 2, LEASE + SWEEP + ALLOWANCE
-        )
-        assert time.monotonic() - killed <= LEASE + SWEEP + ALLOWANCE
+        eventually(lambda: api.job(job_id)["state"] != "running" or api.job(job_id)["attempt"] == 2, within)
+        assert time.monotonic() - killed <= within
         diary.open_gate()
         assert api.ended(job_id, 30)["state"] == "succeeded"
     assert diary.began() == ["node", "node"]
@@ -93,15 +100,35 @@ class PauseUntilFenced(PauseNode):
         eventually(lambda: not processes.lives(self.body), 1.0 + 2.0)
 
 
-def test_a_node_that_was_paused_past_its_lease_changes_nothing_and_its_body_ends_within_a_beat(
-    stack: Stack, api: Api, diary: Diary
+@pytest.mark.timeout(300)
+def test_the_body_of_a_node_that_was_paused_past_its_lease_ends_within_a_beat(
+    stack: Stack, api: Api, diary: Diary, times: Times
 ) -> None:
-    job_id = api.submit("tests.note", diary.params("paused", cost_class="heavy", held=True), timeout_seconds=60)
+    job_id = api.submit("tests.note", diary.params("paused", cost_class="heavy", held=True), timeout_seconds=120)
     diary.wait_until_began("paused")
-    stale = counted(stack, "stale_settles_total")
     with afflicted(diary.history, stack, PauseUntilFenced("worker-heavy", diary.first("paused").pid)):
-        eventually(lambda: api.job(job_id)["state"] == "queued", LEASE + SWEEP + ALLOWANCE)
+        eventually(lambda: api.job(job_id)["state"] == "queued", times.lease + times.sweep + ALLOWANCE)
     diary.open_gate()
     job = api.ended(job_id, 20)
     assert (job["state"], job["attempt"]) == ("succeeded", 2)
-    assert counted(stack, "stale_settles_total") == stale
+
+
+@pytest.mark.timeout(300)
+def test_what_a_node_writes_that_was_paused_past_its_lease_changes_nothing(
+    stack: Stack, api: Api, diary: Diary, times: Times
+) -> None:
+    """As it goes on, its body returns at once: it is ended by its keeper first, or its settle is a stale one."""
+    job_id = api.submit("tests.note", diary.params("stale", cost_class="heavy", held=True), timeout_seconds=120)
+    diary.wait_until_began("stale")
+    stale = counted(stack, "stale_settles_total")
+    with afflicted(diary.history, stack, PauseNode("worker-heavy")):
+        eventually(lambda: api.job(job_id)["state"] == "queued", times.lease + times.sweep + ALLOWANCE)
+        diary.open_gate()
+        lost = attempts_of(stack, job_id)
+    job = api.ended(job_id, 20)
+    assert (job["state"], job["attempt"], job["failures"]) == ("succeeded", 2, 0)
+    assert attempts_of(stack, job_id)[0] == lost[0]
+    assert [row[1] for row in attempts_of(stack, job_id)] == ["lost", "succeeded"]
+    assert counted(stack, "stale_settles_total") - stale <= len(diary.ended()) - 1, (
+        "one that returned, if it came so far"
+    )

@@ -8,15 +8,19 @@ import pytest
 
 from stack.local import Stack
 from tests import processes
+from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
+from tests.acceptance.times import Times
 from tests.api_client import Api
-from tests.history.nemesis import afflicted
+from tests.history.nemesis import PauseKeeper, afflicted
 from tests.history.recorder import History
 from tests.history.server_nemesis import POSTGRES, REDIS, Stop
 from tests.waiting import eventually
 
-LIMIT, GRACE = 0.5, 0.5
-BOUND = LIMIT + GRACE + 2.0
+LIMIT = 0.5
+CEILING = 30.0  # of class light
+BEYOND = 2.0  # limit and grace
+USABLE_SECONDS = 5.0  # until a child that was ended has its successor, on a busy machine
 
 # Whether the watchdog has to end it, and so leaves a trace of where it stood.
 STUBBORN = {
@@ -30,39 +34,59 @@ def _ran_seconds(job: dict[str, Any]) -> float:
     return (datetime.fromisoformat(job["finished_at"]) - datetime.fromisoformat(job["started_at"])).total_seconds()
 
 
-def _must_have_timed_out(job: dict[str, Any]) -> None:
+def _must_have_timed_out(job: dict[str, Any], times: Times) -> None:
     assert (job["state"], job["error"]["code"]) == ("failed", "timeout"), job
-    assert _ran_seconds(job) <= BOUND
+    assert _ran_seconds(job) <= LIMIT + times.limit_grace + BEYOND
 
 
 @pytest.mark.parametrize("how", LISTENING)
-def test_a_handler_that_waits_or_computes_ends_at_its_limit(stack: Stack, api: Api, how: str) -> None:
+def test_a_handler_that_waits_or_computes_ends_at_its_limit(
+    stack: Stack, api: Api, diary: Diary, times: Times, how: str
+) -> None:
     job = api.ended(api.submit("tests.behave", {"how": how}, timeout_seconds=LIMIT))
-    _must_have_timed_out(job)
+    _must_have_timed_out(job, times)
     assert [row[1] for row in attempts_of(stack, job["id"])] == ["failed"]
+    diary.both_processes_work(api, USABLE_SECONDS)
 
 
 @pytest.mark.parametrize("how", STUBBORN)
-def test_a_handler_that_does_not_listen_is_ended_and_its_trace_is_kept(stack: Stack, api: Api, how: str) -> None:
+def test_a_handler_that_does_not_listen_is_ended_and_its_trace_is_kept(
+    stack: Stack, api: Api, diary: Diary, times: Times, how: str
+) -> None:
     job = api.ended(api.submit("tests.behave", {"how": how}, timeout_seconds=LIMIT))
-    _must_have_timed_out(job)
+    _must_have_timed_out(job, times)
     [(_, _, _, detail, _)] = attempts_of(stack, job["id"])
     assert f"in {STUBBORN[how]}" in detail
-    follower = api.ended(api.submit("tests.note", {"cost_class": "heavy"}), 10)
-    assert follower["state"] == "succeeded", "its place is usable again"
+    diary.both_processes_work(api, USABLE_SECONDS)
 
 
-def test_behind_the_watchdog_stands_the_keepers_hard_deadline(api: Api) -> None:
+def test_behind_the_watchdog_stands_the_keepers_hard_deadline(api: Api, times: Times) -> None:
     """For a handler that swallows everything and has switched the watchdog off."""
     job = api.ended(api.submit("tests.behave", {"how": "outwit the watchdog"}, timeout_seconds=LIMIT))
     assert (job["state"], job["error"]["code"]) == ("failed", "timeout")
-    hard_deadline = LIMIT + GRACE + 5.0
+    hard_deadline = LIMIT + times.limit_grace + 5.0
     assert hard_deadline <= _ran_seconds(job) <= hard_deadline + 1.0 + 2.0
 
 
-def test_what_it_logged_before_it_was_ended_is_kept(stack: Stack, api: Api) -> None:
+@pytest.mark.timeout(240)
+def test_behind_the_keeper_stands_celerys_own_limit(
+    stack: Stack, api: Api, history: History, times: Times, full: bool
+) -> None:
+    """For a keeper that stands still: the child ends by its class's ceiling, graces and lease, and then it is settled."""
+    if not full:
+        pytest.skip("It lasts more than a minute; --full runs it.")
+    job_id = api.submit("tests.behave", {"how": "outwit the watchdog", "cost_class": "light"}, timeout_seconds=LIMIT)
+    api.in_state(job_id, "running")
+    child, keeper = _child_of(stack, job_id), stack.pid("worker-light")
+    with afflicted(history, stack, PauseKeeper("worker-light")):
+        eventually(lambda: not processes.lives(child), CEILING + times.limit_grace + 5 + times.lease + 1 + 10)
+    assert stack.pid("worker-light") == keeper
+    assert api.ended(job_id, 60)["state"] == "failed"
+
+
+def test_what_it_logged_before_it_was_ended_is_kept(stack: Stack, api: Api, times: Times) -> None:
     job = api.ended(api.submit("tests.behave", {"how": "log and wait"}, timeout_seconds=LIMIT))
-    _must_have_timed_out(job)
+    _must_have_timed_out(job, times)
     assert "a line that is kept" in attempts_of(stack, job["id"])[0][4]
 
 
@@ -79,29 +103,29 @@ def test_a_thread_that_was_left_takes_its_process_with_it_and_the_job_succeeds(s
     eventually(lambda: not all(processes.lives(pid) for pid in before), 5)
 
 
-def test_a_deadline_that_comes_before_the_limit_is_named(api: Api) -> None:
+def test_a_deadline_that_comes_before_the_limit_is_named(api: Api, times: Times) -> None:
     job = api.ended(api.submit("tests.behave", {"how": "loop"}, deadline_seconds=LIMIT))
     assert (job["state"], job["error"]["code"]) == ("failed", "deadline")
-    assert _ran_seconds(job) <= BOUND
+    assert _ran_seconds(job) <= LIMIT + times.limit_grace + BEYOND
     assert job["deadline_at"] is not None
 
 
-def test_a_limit_holds_while_redis_is_away(stack: Stack, api: Api, history: History) -> None:
+def test_a_limit_holds_while_redis_is_away(stack: Stack, api: Api, history: History, times: Times) -> None:
     job_id = api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=2)
     api.in_state(job_id, "running")
     with afflicted(history, stack, Stop(REDIS)):
-        job = api.ended(job_id, 10)
+        job = api.ended(job_id, 20)
         assert (job["state"], job["error"]["code"]) == ("failed", "timeout")
-        assert _ran_seconds(job) <= 2 + GRACE + 2
+        assert _ran_seconds(job) <= 2 + times.limit_grace + BEYOND
 
 
-def test_a_limit_holds_while_the_database_is_away(stack: Stack, api: Api, history: History) -> None:
+def test_a_limit_holds_while_the_database_is_away(stack: Stack, api: Api, history: History, times: Times) -> None:
     """Longer than the lease: nobody starts it again, and what became of it is stored when the database is back."""
     job_id = api.submit("tests.behave", {"how": "swallow"}, timeout_seconds=2)
     api.in_state(job_id, "running")
     child = _child_of(stack, job_id)
     with afflicted(history, stack, Stop(POSTGRES, back_seconds=60)):
-        eventually(lambda: not processes.lives(child), 2 + GRACE + 2)
+        eventually(lambda: not processes.lives(child), 2 + times.limit_grace + BEYOND)
     job = api.ended(job_id, 30)
     assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "timeout", 1)
 

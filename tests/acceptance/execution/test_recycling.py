@@ -10,7 +10,7 @@ from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import MODULES
 from tests.api_client import Api
 
-SHORT, FULL = 30, 500
+SHORT, FULL = 60, 500
 # What some of them do instead of ending well, and what is then to be read.
 ODD = {"always raise": "failed", "run out of memory": "failed", "exit": "failed"}
 # What others use besides: libraries and connections that a fork could break.

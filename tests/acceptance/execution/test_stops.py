@@ -14,14 +14,14 @@ from stack.failures import StackError
 from stack.local import Stack
 from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
+from tests.acceptance.times import Times
 from tests.api_client import Api
 from tests.history.nemesis import Away, Terminate, TerminateAll, afflicted
 from tests.history.recorder import History
 from tests.processes import lives
 from tests.waiting import eventually
 
-TERMS, FULL_TERMS = 5, 200
-GRACE = 2.0
+TERMS, FULL_TERMS = 20, 200
 WAITING = 4
 
 
@@ -38,11 +38,11 @@ def test_a_handler_sees_that_its_worker_stops_and_may_finish(
 
 
 def test_a_term_to_every_process_of_a_worker_is_a_stop_like_any_other(
-    stack: Stack, api: Api, history: History, word: Path
+    stack: Stack, api: Api, history: History, word: Path, times: Times
 ) -> None:
     job_id = api.submit("tests.behave", {"how": "wait to be stopped", "note": str(word)})
     eventually(word.exists)
-    with afflicted(history, stack, TerminateAll("worker-heavy", GRACE)):
+    with afflicted(history, stack, TerminateAll("worker-heavy", times.stop_grace)):
         pass
     job = api.ended(job_id)
     assert (job["state"], job["attempt"]) == ("succeeded", 1)
@@ -78,7 +78,7 @@ def test_what_does_not_finish_in_the_grace_is_given_back_without_blame(stack: St
 
 @pytest.mark.timeout(3600)
 def test_a_worker_terminated_again_and_again_loses_nothing_and_repeats_nothing_that_ended(
-    stack: Stack, api: Api, diary: Diary, full: bool
+    stack: Stack, api: Api, diary: Diary, times: Times, full: bool
 ) -> None:
     accepted: list[str] = []
     done = threading.Event()
@@ -96,7 +96,7 @@ def test_a_worker_terminated_again_and_again_loses_nothing_and_repeats_nothing_t
     caller.start()
     try:
         for _ in range(FULL_TERMS if full else TERMS):
-            _terminate_and_see_it_work_again(stack, diary)
+            _terminate_and_see_it_work_again(stack, diary, times)
     finally:
         done.set()
         caller.join()
@@ -120,9 +120,9 @@ class TerminateUntilItWorks(Terminate):
         eventually(lambda: len(self.diary.ended()) > ended_before, 60)
 
 
-def _terminate_and_see_it_work_again(stack: Stack, diary: Diary) -> None:
+def _terminate_and_see_it_work_again(stack: Stack, diary: Diary, times: Times) -> None:
     asked = time.monotonic()
-    with afflicted(diary.history, stack, TerminateUntilItWorks("worker-heavy", GRACE, diary)) as ended:
+    with afflicted(diary.history, stack, TerminateUntilItWorks("worker-heavy", times.stop_grace, diary)) as ended:
         eventually(lambda: _runs_anew(stack, ended[0]), 30)
         assert time.monotonic() - asked < 30
 

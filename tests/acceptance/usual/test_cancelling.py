@@ -2,6 +2,7 @@
 
 from stack.local import Stack
 from tests.acceptance.diary import Diary
+from tests.acceptance.operator import operator
 from tests.api_client import Api
 from tests.history.nemesis import Away, afflicted
 
@@ -35,6 +36,16 @@ def test_a_running_job_that_is_cancelled_is_ended_and_a_repeated_cancel_changes_
     assert diary.ended() == [], "its body was ended before its end"
     third = api.cancel(job_id)
     assert (third.status_code, third.json()["cancel_requested_at"]) == (200, job["cancel_requested_at"])
+
+
+def test_an_operator_cancels_a_running_job_in_the_admin(stack: Stack, api: Api, diary: Diary) -> None:
+    job_id = api.submit("tests.note", diary.params("running", held=True))
+    diary.wait_until_began("running")
+    with operator(stack, diary.history) as admin:
+        admin.cancel(job_id)
+    job = api.ended(job_id)
+    assert (job["state"], job["attempt"], job["error"]) == ("cancelled", 1, None)
+    assert diary.ended() == [], "its body was ended before its end"
 
 
 def test_a_failure_after_the_202_ends_as_cancelled_too(api: Api, diary: Diary) -> None:
