@@ -73,10 +73,19 @@ def lose(history: Path, claimed: Claim) -> State | None:
     return lifecycle.lose(claimed.job_id, claimed.attempt)
 
 
+def release(history: Path, claimed: Claim) -> State | None:
+    _struck(history, [claimed.job_id], "stop")
+    return lifecycle.release(claimed.job_id, claimed.attempt)
+
+
 def given_up(history: Path, jobs: Iterable[UUID]) -> None:
     """To be said before the processes of these jobs are taken for dead: it is the cause of what is lost then."""
+    _struck(history, jobs, "kill")
+
+
+def _struck(history: Path, jobs: Iterable[UUID], act: str) -> None:
     pids = Attempt.objects.filter(job__in=jobs, finished_at=None).values_list("pid", flat=True)
-    History(history).append(NemesisBegan(_call(), "given_up", "kill", tuple(pids), now()))
+    History(history).append(NemesisBegan(_call(), "by hand", act, tuple(pids), now()))
 
 
 def _call() -> str:

@@ -50,6 +50,29 @@ def a_finished_job_runs_again_long_after_a_pause(story: Story) -> None:
     a_finished_job_is_run_again_after_a_release(story)
 
 
+@shows(Kind.RAN_AGAIN)
+def a_finished_job_runs_again_because_its_worker_was_told_to_stop(story: Story) -> None:
+    job = story.accepted()
+    story.claimed(job)
+    story.began(job)
+    story.ended(job)
+    story.struck("term", 7)
+    story.requeue(job, code="released")
+    story.ran(job, pid=8)
+
+
+@shows(Kind.RAN_AGAIN)
+def a_finished_job_runs_again_because_its_process_was_killed_much_later(story: Story) -> None:
+    job = story.accepted()
+    story.claimed(job)
+    story.began(job)
+    story.ended(job)
+    story.now += 10.0
+    story.struck("kill", 7)
+    story.requeue(job)
+    story.ran(job, pid=8)
+
+
 @shows(Kind.SUCCESS_WITHOUT_BODY)
 def a_success_that_nothing_returned(story: Story) -> None:
     job = story.accepted()
@@ -139,6 +162,25 @@ def a_job_is_given_up_before_its_process_is_killed(story: Story) -> None:
     story.struck("kill", 7)
 
 
+@shows(Kind.LOST_WITHOUT_CAUSE)
+def a_job_is_given_up_long_after_a_process_of_that_pid_was_killed(story: Story) -> None:
+    story.struck("kill", 7)
+    story.now += 300.0
+    job = story.accepted()
+    story.claimed(job)
+    story.began(job)
+    story.finish(job, "failed", "worker_lost")
+
+
+@shows(Kind.RELEASED_WITHOUT_CAUSE)
+def a_job_is_given_back_although_nobody_stopped_its_worker(story: Story) -> None:
+    job = story.accepted()
+    story.claimed(job)
+    story.began(job)
+    story.requeue(job, code="released")
+    story.ran(job, pid=8)
+
+
 @shows(Kind.START_AFTER_DEADLINE)
 def a_start_after_the_deadline(story: Story) -> None:
     story.ran(story.accepted(deadline_at=EPOCH + story.now - 1.0))
@@ -149,6 +191,16 @@ def a_start_after_start_by(story: Story) -> None:
     job = story.accepted(start_by=EPOCH + story.now + 1.0)
     story.now += 2.0
     story.ran(job)
+
+
+@shows(Kind.START_AFTER_EXPIRY)
+def a_start_after_start_by_that_failed(story: Story) -> None:
+    job = story.accepted(start_by=EPOCH + story.now + 1.0)
+    story.now += 2.0
+    story.claimed(job)
+    story.began(job)
+    story.ended(job, how="RuntimeError")
+    story.finish(job, "failed", "handler_error")
 
 
 @shows(Kind.START_AFTER_EXPIRY)

@@ -105,8 +105,8 @@ def one_more_than_there_is_room_for(story: Story) -> None:
 @shows(Kind.OVER_ADMITTED)
 def the_place_of_a_job_in_backoff_is_given_away(story: Story) -> None:
     waits = story.accepted(admitted_bound=1)
-    story.struck("kill", 7)
     story.claimed(waits)
+    story.struck("kill", 7)
     story.requeue(waits)
     story.ran(story.accepted(admitted_bound=1))
     story.ran(waits, pid=8)

@@ -11,6 +11,9 @@ from tests.history.seen import Body, Seen, is_recorded, is_terminal
 from tests.history.verdict import Anomaly, Kind
 
 LOST_CODES = {"worker_lost", "poison"}
+KILLS, STOPS = {"kill", "pause"}, {"term", "stop"}  # a stop in order gives a body that has returned the time to settle
+SETTLE_SECONDS = 1.5  # from a body's end until it is stored, on a busy machine, while the servers are there
+STORE_SECONDS = 30.0  # from when a child was hit, and its lease over, until that is stored, while the servers are there
 
 
 def starts_equal_recorded_attempts(seen: Seen) -> Iterator[Anomaly]:
@@ -40,12 +43,19 @@ def no_attempt_runs_twice(seen: Seen) -> Iterator[Anomaly]:
 
 
 def nothing_finished_runs_again(seen: Seen) -> Iterator[Anomaly]:
-    """A body that returned is the last, unless its process was hit before it could store that."""
+    """A body that returned is the last, unless its process was killed or paused before it could store that."""
     for bodies in seen.bodies_by_job().values():
         for body, after in pairwise(sorted(bodies, key=lambda body: body.began.attempt)):
             again = body.returned and after.began.attempt > body.began.attempt
-            if again and not seen.was_hit(body.began.pid, after.began.at):
+            if again and not _was_hit_before_it_settled(seen, body, after.began.at):
                 yield Anomaly(Kind.RAN_AGAIN, f"{after.name} began although {body.name} had returned.")
+
+
+def _was_hit_before_it_settled(seen: Seen, body: Body, again_at: float) -> bool:
+    assert body.ended is not None
+    ended_at = body.ended.at
+    settled_by = again_at if seen.servers_were_away(ended_at, again_at) else ended_at + SETTLE_SECONDS
+    return seen.was_struck(body.began.pid, KILLS, ended_at, min(settled_by, again_at))
 
 
 def a_success_has_a_body(seen: Seen) -> Iterator[Anomaly]:
@@ -116,13 +126,23 @@ def never_more_bodies_than_processes(seen: Seen) -> Iterator[Anomaly]:
 
 
 def nothing_is_lost_without_cause(seen: Seen) -> Iterator[Anomaly]:
-    """An attempt is given up as lost only if a nemesis hit its process by then: servers that went away are no reason."""
+    """An attempt is given up as lost only if a nemesis hit its process while it ran, and released only if one stopped it:
+    servers that went away are no reason."""
     for attempt in seen.rows.attempts:
-        if attempt.error_code not in LOST_CODES or attempt.finished_at is None:
+        if attempt.finished_at is None:
             continue
-        if not seen.was_hit(attempt.pid, seen.by_events(attempt.finished_at)):
+        began, ended = seen.by_events(attempt.started_at), seen.by_events(attempt.finished_at)
+        if attempt.error_code in LOST_CODES and not _was_hit(seen, attempt.pid, KILLS | STOPS, began, ended):
             sentence = f"{_name(attempt)} was given up as {attempt.error_code}, but nobody hit its process."
             yield Anomaly(Kind.LOST_WITHOUT_CAUSE, sentence)
+        elif attempt.error_code == "released" and not _was_hit(seen, attempt.pid, KILLS | STOPS, began, ended):
+            yield Anomaly(Kind.RELEASED_WITHOUT_CAUSE, f"{_name(attempt)} was released, but nobody stopped its node.")
+
+
+def _was_hit(seen: Seen, pid: int, acts: set[str], began: float, ended: float) -> bool:
+    """And not so long before the end that it has nothing to do with it."""
+    long_ago = began if seen.servers_were_away(began, ended) else ended - seen.bounds.lease_seconds - STORE_SECONDS
+    return seen.was_struck(pid, acts, max(began, long_ago), ended)
 
 
 def no_late_starts(seen: Seen) -> Iterator[Anomaly]:
@@ -143,8 +163,8 @@ def no_late_starts(seen: Seen) -> Iterator[Anomaly]:
 
 
 def _first_wait_is_known(attempt: AttemptRow, seen: Seen) -> bool:
-    """`start_by` is as it was at admission: a requeue writes another."""
-    return attempt.number == seen.jobs[attempt.job_id].attempt == 1 and attempt.error_code == ""
+    """A requeue writes another `start_by`, which is no earlier."""
+    return attempt.number == seen.jobs[attempt.job_id].attempt == 1
 
 
 def _past(attempt: AttemptRow, instant: float | None, slack: float = 0.0) -> bool:

@@ -271,6 +271,14 @@ class PauseKeeper(PauseNode):
         _signal_all(pids[:1], signal.SIGCONT)
 
 
+@dataclass(frozen=True)
+class PauseParent(PauseKeeper):
+    """Celery's parent alone: it consumes nothing, and replaces no child."""
+
+    def aim(self, stack: Stack) -> tuple[int, ...]:
+        return tuple(with_descendants(node(stack, self.program).parent))
+
+
 _STILL = {"T", "Z", "gone"}
 
 

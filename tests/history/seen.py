@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
@@ -27,6 +27,7 @@ from tests.history.rows import AttemptRow, JobRow, Rows
 
 E = TypeVar("E")
 PAUSE = "pause"
+OWN_HAND_SECONDS = 30.0  # a body that says it will end its process, or has its keeper end it, has no other witness
 
 
 @dataclass(frozen=True)
@@ -145,22 +146,32 @@ class Seen:
     def calls_by_submission(self) -> dict[str, list[Call]]:
         return _grouped(self.calls, [call.invoked.submission for call in self.calls])
 
-    def was_hit(self, pid: int, by: float) -> bool:
-        """Whether a nemesis killed, stopped or paused the process before `by`, by the clock of the events.
+    def was_struck(self, pid: int, acts: Collection[str], since: float, until: float) -> bool:
+        """Whether one of these acts could be felt by the process between two instants of the events' clock."""
+        return any(
+            pid in strike.began.pids
+            and strike.began.act in acts
+            and strike.began.at <= until
+            and self._felt_until(strike) >= since
+            for strike in self.strikes
+        )
 
-        A pause is over a lease and a beat after its end.
-        """
-        strikes = [strike for strike in self.strikes if pid in strike.began.pids]
-        return any(strike.began.at <= by <= self._felt_until(strike) for strike in strikes)
+    def servers_were_away(self, since: float, until: float) -> bool:
+        """Whether any was for a while in between: what is to be stored may have had to wait."""
+        return any(
+            strike.began.act in {"restart", "stop", "cut"} and strike.began.at <= until and strike.until >= since
+            for strike in self.strikes
+        )
 
     def by_events(self, instant: float) -> float:
         """An instant of the database's clock by that of the events, to a few milliseconds."""
         return instant - self.rows.ahead_seconds
 
     def _felt_until(self, strike: Strike) -> float:
-        if strike.began.act != PAUSE:
-            return math.inf  # the process is gone, or on its way
-        return strike.until + self.bounds.lease_seconds + self.bounds.beat_seconds + self.bounds.stamp_seconds
+        """A pause is over a lease and a beat after its end; of any other act the process is gone once it was seen to hit."""
+        if strike.began.act == PAUSE:
+            return strike.until + self.bounds.lease_seconds + self.bounds.beat_seconds + self.bounds.stamp_seconds
+        return strike.began.at + OWN_HAND_SECONDS if strike.hit is None else strike.hit.at
 
     def excused(self, instant: float, pids: Iterable[int]) -> bool:
         """P18: one of the processes was paused for about a lease or longer, at that instant or at most a beat before."""

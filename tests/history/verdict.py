@@ -28,6 +28,7 @@ class Kind(StrEnum):
     OVERLAP = "overlap"
     TOO_MANY_BODIES = "too_many_bodies"
     LOST_WITHOUT_CAUSE = "lost_without_cause"
+    RELEASED_WITHOUT_CAUSE = "released_without_cause"
     START_AFTER_DEADLINE = "start_after_deadline"
     START_AFTER_EXPIRY = "start_after_expiry"
     START_AFTER_CANCEL = "start_after_cancel"

@@ -1,7 +1,5 @@
 """A Celery that stands still beside work is replaced after a minute (P24)."""
 
-import os
-import signal
 import time
 
 import pytest
@@ -10,6 +8,7 @@ from stack.failures import StackError
 from stack.local import Stack
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
+from tests.history.nemesis import PauseParent, afflicted
 from tests.history.nodes import node
 from tests.waiting import eventually
 from workers.consumption import STUCK_SECONDS
@@ -24,10 +23,10 @@ def test_what_a_celery_that_stands_still_ran_is_released_and_what_waits_is_run(
     running = api.submit("tests.note", diary.params("running", cost_class="heavy", held=True))
     diary.wait_until_began("running")
     still = node(stack, "worker-heavy")
-    os.kill(still.parent, signal.SIGSTOP)
-    waiting = [api.submit("tests.note", diary.params(f"w{i}", cost_class="heavy")) for i in range(3)]
-    submitted_at = time.monotonic()
-    eventually(lambda: _is_replaced(stack, still.keeper), STUCK_SECONDS + 30)
+    with afflicted(diary.history, stack, PauseParent("worker-heavy")):
+        waiting = [api.submit("tests.note", diary.params(f"w{i}", cost_class="heavy")) for i in range(3)]
+        submitted_at = time.monotonic()
+        eventually(lambda: _is_replaced(stack, still.keeper), STUCK_SECONDS + 30)
     assert time.monotonic() - submitted_at >= STUCK_SECONDS - 5, "it looks at its broker every few seconds"
     diary.open_gate()
     assert {api.ended(job_id, 60)["state"] for job_id in [running, *waiting]} == {"succeeded"}
