@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ class Lease:
     remaining_seconds: float | None  # to its deadline; None if it has none
     hard_seconds: float  # until the keeper must kill it
     cancel_requested: bool
+    deadline_at: datetime | None = None
 
 
 def of_node(node_id: UUID) -> list[Lease]:
@@ -38,7 +40,7 @@ _LEASES = """
 SELECT job.id, job.attempt, open.id, job.pid, job.process_started, job.type, job.cost_class, job.request_id,
        job.failures, job.max_attempts,
        extract(epoch FROM job.deadline_at - clock_timestamp())::float8,
-       extract(epoch FROM job.hard_deadline - clock_timestamp())::float8, job.cancel_requested_at IS NOT NULL
+       extract(epoch FROM job.hard_deadline - clock_timestamp())::float8, job.cancel_requested_at IS NOT NULL, job.deadline_at
 FROM jobs_job job JOIN jobs_attempt open ON open.job_id = job.id AND open.number = job.attempt
 WHERE job.state = 'running' AND job.node_id = %s
 """

@@ -1,4 +1,4 @@
-"""Moves that do not wait for a row that somebody holds: a keeper has other leases to look after (P16)."""
+"""Changes that do not wait for a row that somebody holds: a keeper has other leases to look after (P16), a sweep other jobs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ class RowHeld(Exception):
 
 @contextmanager
 def not_waiting() -> Iterator[None]:
-    """Around one move. Raises RowHeld when it would wait longer than a statement takes."""
+    """Around one change. Raises RowHeld when it would wait longer than a statement takes."""
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:

@@ -48,10 +48,6 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 
-def may_move(old: State, new: State) -> bool:
-    return new in TRANSITIONS[old]
-
-
 Refusal = Literal[  # why no job was made
     "queue_full", "type_unavailable", "unavailable", "deadline_infeasible", "idempotency_in_flight"
 ]

@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from jobs import classes, lifecycle, queries, wakeups
 from jobs.models import IdempotencyKey, Job, WorkerNode
+from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
 
 log = structlog.get_logger(__name__)
@@ -98,10 +99,12 @@ RETURNING name
 
 
 def expire() -> int:
+    """End queued jobs past their start_by (P2, P26); the number ended."""
     return lifecycle.expire()
 
 
 def unknown_types() -> int:
+    """End queued jobs of types that no live node of their class knows (P27); the number ended."""
     return lifecycle.fail_unknown_types(queries.beat())
 
 
@@ -149,7 +152,11 @@ def prune() -> int:
 def _in_batches(prune_some: Callable[[], int]) -> int:
     pruned = 0
     for _ in range(PRUNE_BATCHES):
-        some = prune_some()
+        try:
+            with not_waiting():
+                some = prune_some()
+        except RowHeld:  # by an operator, say: the next run tries again, and no other sweep waits for it
+            break
         pruned += some
         if some < PRUNE_BATCH:
             break

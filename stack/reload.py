@@ -56,9 +56,16 @@ class Reloader:
             # A worker's running jobs get their grace: time enough to save what nobody has checked yet.
             if self._has_changed_again():
                 break
-            self._stack.restart_program(program)
+            self._restart(program)
         self._stack.wait_ready(READY_SECONDS)
         self._say("Changed again meanwhile." if self._has_changed_again() else "Reloaded.")
+
+    def _restart(self, program: str) -> None:
+        """One that does not come up is told, and keeps none of the others on old code."""
+        try:
+            self._stack.restart_program(program)
+        except StackError as error:
+            self._say(str(error))
 
     def _has_changed_again(self) -> bool:
         """The next looks see it too, and reload once more."""
@@ -68,7 +75,7 @@ class Reloader:
 def programs_of(running: Mapping[str, str]) -> list[str]:
     """The web first: until its workers know a new type too, a submit of it is told 503, not that there is no such type.
 
-    The sweeps last: they run no author's code.
+    The sweeps last: nobody waits for them.
     """
     workers = sorted(name for name in running if name.startswith("worker-") and name != SWEEPS)
     return [name for name in ("web", *workers, SWEEPS) if name in running]

@@ -39,7 +39,10 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 MAX_BODY_BYTES = 1024 * 1024  # as large as a job's own result may be
 MAX_TRIES = 3
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 2.0  # upper ends of the first pause and of any
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = (
+    0.1,
+    2.0,
+)  # upper ends of the first pause and of any; what a service asks for comes on top
 SAFE_TO_REPEAT = {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"}  # RFC 9110, 9.2.2
 UNAVAILABLE = {502, 503, 504}
 
@@ -177,9 +180,11 @@ class Http:
         self._sleep = sleep
 
     def get(self, url: str, **options: Unpack[Options]) -> httpx.Response:
+        """The whole answer, whatever its status but 502, 503 and 504. Raises CallFailed, by kind, and DeadlineExceeded."""
         return self.request("GET", url, **options)
 
     def post(self, url: str, **options: Unpack[Options]) -> httpx.Response:
+        """As get; repeated only with an Idempotency-Key among its headers."""
         return self.request("POST", url, **options)
 
     def request(self, method: str, url: str, **options: Unpack[Options]) -> httpx.Response:

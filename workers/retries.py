@@ -98,7 +98,6 @@ def decide(
     failures: int,
     max_attempts: int,
     remaining_seconds: float | None,
-    expected_run_seconds: float = 0.0,
     spend: Callable[[], bool] = lambda: True,
     draw: Callable[[float, float], float] = random.uniform,
 ) -> Again | Stop:
@@ -112,7 +111,7 @@ def decide(
     if failures >= max_attempts:
         return Stop("attempts")
     after = backoff_seconds(retry, error, failures, draw)
-    if remaining_seconds is not None and after + expected_run_seconds > remaining_seconds:
+    if remaining_seconds is not None and after > remaining_seconds:
         return Stop("no_time")
     if retry.budget and not spend():
         return Stop("budget")

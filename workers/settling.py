@@ -7,6 +7,7 @@ repeated while the database is away.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -41,6 +42,8 @@ class Facts(Protocol):
     def failures(self) -> int: ...
     @property
     def max_attempts(self) -> int: ...
+    @property
+    def deadline_at(self) -> datetime | None: ...
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def _tell(
         job_id=str(facts.job_id),
         attempt=facts.attempt,
         max_attempts=facts.max_attempts,
+        deadline_at=facts.deadline_at and facts.deadline_at.isoformat(),
         remaining_seconds=remaining_seconds,
         error=outcome.error_code if error is None else type(error).__name__,
         retryable=outcome.retryable,

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 from jobs import telemetry
 from jobs.lifecycle.moves import AWAITED, Moved, moved, state_of
 from jobs.models import Job
+from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
 
 log = structlog.get_logger(__name__)
@@ -221,10 +222,16 @@ def _why_not_again(job_id: UUID) -> dict[str, str]:
 def reap() -> int:
     """Requeue or end every running job whose lease is over; the number of them. When to, P17 says."""
     overdue = Job.objects.filter(state=State.RUNNING, lease_until__lt=Now()).values_list("pk", "attempt")
-    return sum(
-        lose(job_id, attempt, Remains("Its lease was over."), overdue_only=True) is not None
-        for job_id, attempt in overdue
-    )
+    return sum(_reap(job_id, attempt) for job_id, attempt in overdue)
+
+
+def _reap(job_id: UUID, attempt: int) -> bool:
+    """False also for a job whose row somebody holds: the others do not wait for it, nor do the other sweeps."""
+    try:
+        with not_waiting():
+            return lose(job_id, attempt, Remains("Its lease was over."), overdue_only=True) is not None
+    except RowHeld:
+        return False
 
 
 def _end(statement: str, arguments: dict[str, Any]) -> list[Moved]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +25,9 @@ class Claim:
     remaining_seconds: float | None  # to its deadline; None if it has none
     failures: int
     max_attempts: int
-    wait_seconds: float
+    wait_seconds: float  # since it could first start: since its acceptance, or since its backoff was over
     request_id: str
+    deadline_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -87,5 +89,5 @@ WITH candidate AS MATERIALIZED (
     RETURNING id AS token
 )
 SELECT id, attempt, token, type, cost_class, params, least(timeout_seconds, remaining), remaining, failures, max_attempts,
-       waited, request_id FROM claimed, opened
+       waited, request_id, deadline_at FROM claimed, opened
 """

@@ -149,7 +149,7 @@ def test_changed_added_and_removed_files_are_changes(tmp_path: Path) -> None:
     assert changes(now, now) == []
 
 
-def test_the_web_is_first_and_what_runs_no_authors_code_is_left_alone() -> None:
+def test_the_web_is_first_and_the_sweeps_are_last_and_what_loads_no_job_module_is_left_alone() -> None:
     running = dict.fromkeys(
         ["postgres", "valkey", "beat", "flower", "worker-light", "worker-control", "web"], "RUNNING"
     )

@@ -87,7 +87,8 @@ def test_two_that_lose_one_attempt(max_deliveries: int, state: State, history: P
 
 def test_release_against_settle(history: Path) -> None:
     """At the end of the grace: what was stored is not run again, and what was given back stores nothing."""
-    jobs, claims = jobs_for_rounds(), claims_for_rounds(job_rows.a_node())
+    jobs_for_rounds()
+    claims = claims_for_rounds(job_rows.a_node())
     races = race(lambda r: recorded.release(history, claims[r]), lambda r: job_rows.succeed(claims[r], r))
     outcomes: Counter[str] = Counter()
     for round_, ((released, settled), job) in enumerate(zip(races, rows(), strict=True)):

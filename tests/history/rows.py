@@ -47,15 +47,14 @@ class Rows:
     ahead_seconds: float = 0.0
 
 
-# Through to_jsonb, so that a schema without deadlines can be read too.
 _JOBS = """
 SELECT id::text, coalesce(labels->>%s, '') AS submission, type, cost_class, state, error_code,
        admitted_bound, attempt,
        extract(epoch FROM accepted_at)::float8 AS accepted_at, extract(epoch FROM start_by)::float8 AS start_by,
        extract(epoch FROM finished_at)::float8 AS finished_at,
        extract(epoch FROM cancel_requested_at)::float8 AS cancel_requested_at,
-       extract(epoch FROM (to_jsonb(job)->>'deadline_at')::timestamptz)::float8 AS deadline_at
-FROM jobs_job job ORDER BY sequence
+       extract(epoch FROM deadline_at)::float8 AS deadline_at
+FROM jobs_job ORDER BY sequence
 """
 _ATTEMPTS = """
 SELECT job_id::text, number, pid, extract(epoch FROM started_at)::float8 AS started_at,

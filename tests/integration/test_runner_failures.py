@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from django.db import DatabaseError
+from structlog.testing import capture_logs
 
 from jobs import lifecycle, telemetry, wakeups
 from jobs.models import Attempt, Job
@@ -199,3 +200,31 @@ def test_before_the_next_claim_nothing_is_left_of_the_last_attempt(run: Callable
     assert "a line of this job" in Attempt.objects.get().log
     runner.run_next("light", lambda claim: None)
     assert book.text() == ""
+
+
+def test_each_decision_after_a_failure_is_one_line_with_its_reason(run: Callable[..., Job]) -> None:
+    deadline = job_rows.later(300)
+    with capture_logs() as lines:
+        first = run(
+            raising(ConnectionResetError("to 10.0.0.7")), max_attempts=2, deadline_at=deadline, request_id="r-1"
+        )
+        last = run(raising(ValueError("secret")), max_attempts=1)
+    told = [line for line in lines if line["event"] == "retry_decision"]
+    assert [line["job_id"] for line in told] == [str(first.pk), str(last.pk)]
+    assert {
+        name: told[0][name] for name in ("attempt", "max_attempts", "error", "retryable", "decision", "reason")
+    } == {
+        "attempt": 1,
+        "max_attempts": 2,
+        "error": "ConnectionResetError",
+        "retryable": True,
+        "decision": "again",
+        "reason": "",
+    }
+    assert first.deadline_at is not None
+    assert told[0]["deadline_at"] == first.deadline_at.isoformat()
+    assert 290 < told[0]["remaining_seconds"] <= 300
+    assert told[0]["after_seconds"] > 0
+    assert (told[1]["decision"], told[1]["reason"], told[1]["deadline_at"]) == ("stop", "attempts", None)
+    assert "secret" not in str(told)
+    assert "10.0.0.7" not in str(told)

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings as django_settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.db.utils import ProgrammingError
 from django.test.utils import CaptureQueriesContext
 
-from jobs import queries, sweeps, wakeups
+from jobs import lifecycle, queries, sweeps, wakeups
 from jobs.models import Attempt, Job, Sweep, WorkerNode
 from jobs.states import State
 from tests import job_rows
 from tests.clean_slate import forget_queues
-from tests.second_connections import at_once
+from tests.second_connections import Elsewhere, at_once
 
 pytestmark = pytest.mark.django_db
 
@@ -382,3 +382,22 @@ def test_one_run_prunes_many_batches_but_not_without_end(keep: None, monkeypatch
     for _ in range(5):
         job_rows.a_finished_job(result=1, finished_at=_ago(200))
     assert [sweeps.prune() for _ in range(3)] == [4, 1, 0]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("sweep", ["reap", "prune"])
+def test_a_row_that_somebody_holds_keeps_no_sweep_waiting(sweep: str, other: Elsewhere, settings: Any) -> None:
+    """An operator's open transaction, say. The rest is done, and that row when it is free."""
+    settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS = 1
+    if sweep == "reap":
+        node = job_rows.a_node()
+        held, free = (job_rows.a_running_job(node)[0] for _ in range(2))
+        Job.objects.update(lease_until=job_rows.later(-1))
+        run = lifecycle.reap
+    else:
+        held, free = job_rows.a_finished_job(finished_at=job_rows.later(-60)), None
+        run = sweeps.prune
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=held.pk)
+        assert other.run(run, within_seconds=5) == (1 if free else 0)
+    assert other.run(run) == 1

@@ -32,28 +32,10 @@ def test_the_example_passes_its_tests_with_no_server_and_nothing_set_up(tmp_path
     assert f"{block('test_my_jobs.py').count(chr(10) + 'def test_')} passed" in told
 
 
-OFFER_TESTS = """
-import my_offer
-from workers.fanout import CallOutcome
-from workers.http import Call
-from workers.testing import run
-
-
-def test_what_came_in_time_is_told():
-    def fan_out(calls, deadline, required):
-        assert all(isinstance(call, Call) for call in calls.values())
-        assert (deadline, required) == (1.2, ["price"])
-        return {"price": CallOutcome(True, 200, 350), "stock": CallOutcome(False, error="deadline_exceeded")}
-
-    ran = run(my_offer.offer, {"item": "i-1"}, fan_out=fan_out)
-    assert (ran.state, ran.result) == ("succeeded", {"price": 350, "stock": "unknown: deadline_exceeded"})
-"""
-
-
 def test_the_example_of_calls_runs(tmp_path: Path) -> None:
     (tmp_path / "my_offer.py").write_text(block("my_offer.py"))
-    (tmp_path / "test_my_offer.py").write_text(OFFER_TESTS)
-    assert "1 passed" in _pytest(tmp_path, "test_my_offer.py")
+    (tmp_path / "test_my_offer.py").write_text(block("test_my_offer.py"))
+    assert "2 passed" in _pytest(tmp_path, "test_my_offer.py")
 
 
 def _pytest(folder: Path, file: str) -> str:

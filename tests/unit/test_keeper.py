@@ -1,11 +1,14 @@
 """What a keeper decides by itself, without a Celery."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from jobs import classes
 from workers.custody import SETTLING_SECONDS
@@ -46,3 +49,9 @@ def test_celerys_own_limit_stands_behind_every_other(keeper: Keeper) -> None:
     ceiling = classes.get("light").ceiling_seconds
     grace, lease = settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS, settings.WEIGHBRIDGE_LEASE_SECONDS
     assert keeper._last_fence_seconds() == ceiling + grace + 5 + lease + 1
+
+
+def test_a_worker_says_that_it_needs_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(CommandError, match=r"^A worker runs on Linux only, and this is darwin"):
+        call_command("worker", "light", skip_checks=True)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.kit_types import HOW, Params, handler, patient, raising, run_doing
 from workers import Fail, JobContext, RetryLater
 from workers.by_hand import Refused
-from workers.testing import Again, FakeClock, OnceCall, Progress, Stop, run
+from workers.testing import Again, FakeClock, FannedOut, OnceCall, Progress, Stop, answered, failed, late, run
 
 BACKOFF = 40.0  # the default base
 
@@ -184,6 +184,29 @@ def test_fakes_are_what_the_handler_calls() -> None:
 
     ran = run_doing(calls, http=Http(), fan_out=lambda calls, deadline, required=(): [*calls, deadline, *required])
     assert ran.result == ["page of x", ["a", 1.2, "a"]]
+
+
+def _asks(ctx: JobContext[Params]) -> Any:
+    calls = {name: cast(Any, name.upper()) for name in ("a", "b")}
+    return [outcome.data for outcome in ctx.fan_out(calls, ctx.deadline, required=["a"]).values()]
+
+
+def test_what_calls_bring_is_said_by_name_and_what_was_called_can_be_seen() -> None:
+    ran = run_doing(_asks, fan_out={"b": late(), "a": answered([1]), "unused": failed()}, timeout=7)
+    assert ran.result == [[1], None]
+    assert ran.fan_outs == (FannedOut({"a": "A", "b": "B"}, 7.0, ("a",)),)
+
+
+@pytest.mark.parametrize(("brings", "again"), [(failed(), True), (failed("http_404", 404, retryable=False), False)])
+def test_a_required_call_that_failed_ends_the_attempt_as_it_would_on_a_worker(brings: Any, again: bool) -> None:
+    ran = run_doing(_asks, fan_out={"a": brings, "b": answered()})
+    assert type(ran.exception).__name__ == "RequiredCallFailed"
+    assert isinstance(ran.decision, Again) is again
+
+
+def test_a_call_of_which_nothing_was_said_is_the_tests_fault() -> None:
+    ran = run_doing(_asks, fan_out={"a": answered()})
+    assert str(ran.exception) == "The handler calls b: say in fan_out={…} what they bring."
 
 
 @pytest.mark.parametrize("uses", [lambda ctx: ctx.http.get("x"), lambda ctx: ctx.fan_out({}, 1)])

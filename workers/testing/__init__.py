@@ -13,11 +13,26 @@ it passes when the test or the handler says so, and what a worker would raise in
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workers.retries import Again, Stop
 
-__all__ = ["Again", "FakeClock", "OnceCall", "Progress", "Ran", "Stop", "run"]
+if TYPE_CHECKING:
+    from workers.fanout import CallOutcome
+
+__all__ = [
+    "Again",
+    "FakeClock",
+    "FannedOut",
+    "OnceCall",
+    "Progress",
+    "Ran",
+    "Stop",
+    "answered",
+    "failed",
+    "late",
+    "run",
+]
 
 
 @dataclass
@@ -85,6 +100,34 @@ class OnceCall:
 
 
 @dataclass(frozen=True)
+class FannedOut:
+    """One use of ctx.fan_out: the calls by name, the seconds until its deadline, the names that were required."""
+
+    calls: Mapping[str, Any]
+    seconds: float
+    required: tuple[str, ...] = ()
+
+
+def answered(data: Any = None, status: int = 200) -> "CallOutcome":
+    """What a call brings in `run(…, fan_out={name: …})`: an answer with this data."""
+    from workers.fanout import CallOutcome
+
+    return CallOutcome(True, status, data)
+
+
+def failed(error: str = "unavailable", status: int | None = 503, *, retryable: bool = True) -> "CallOutcome":
+    """Or a failure: its code, the status if an answer came, whether another attempt of the job may help."""
+    from workers.fanout import CallOutcome
+
+    return CallOutcome(False, status, None, error, f"It failed with {error}.", retryable)
+
+
+def late() -> "CallOutcome":
+    """Or nothing before the deadline."""
+    return failed("deadline_exceeded", None, retryable=False)
+
+
+@dataclass(frozen=True)
 class Ran:
     """What became of one attempt.
 
@@ -93,7 +136,7 @@ class Ran:
     exception: what the handler raised. decision: after a failure, Again(after_seconds), the longest that the backoff
     may be unless `draw` says otherwise, or Stop(stopped_by).
     seconds: that passed on the clock. killed: it did not end inside the grace, so its process was ended.
-    progress, log, once: every call, in order; a log line is what was bound and said, with its level and event.
+    progress, log, once, fan_outs: every call, in order; a log line is what was bound and said, with its level and event.
     """
 
     state: str
@@ -110,6 +153,7 @@ class Ran:
     progress: tuple[Progress, ...] = ()
     log: tuple[Mapping[str, Any], ...] = ()
     once: tuple[OnceCall, ...] = ()
+    fan_outs: tuple[FannedOut, ...] = ()
     memory: Any = field(default=None, repr=False, compare=False)  # what ctx.once has kept, for the next attempt
 
 
@@ -129,7 +173,7 @@ def run(
     cancel_at: float | None = None,
     stop_at: float | None = None,
     http: Any = None,
-    fan_out: Callable[..., Any] | None = None,
+    fan_out: "Mapping[str, CallOutcome] | Callable[..., Any] | None" = None,
     budget_left: bool = True,
     draw: Callable[[float, float], float] = longest,
 ) -> Ran:
@@ -138,7 +182,9 @@ def run(
     timeout: seconds the attempt may run; its type's or class's unless said. deadline: seconds left to the job's deadline.
     after: the attempt before, whose failures and once keys count; attempt: its number, else the next one.
     cancel_at, stop_at: seconds after the start at which the job is cancelled, or its worker is told to stop.
-    http, fan_out: what the handler finds as ctx.http and ctx.fan_out. budget_left: whether the node has a retry left.
+    http: what the handler finds as ctx.http. fan_out: what its calls bring, by name, as `answered`, `failed` and `late` make it;
+        a required one that failed raises RequiredCallFailed, as a worker would. Or a function in the place of ctx.fan_out.
+    budget_left: whether the node has a retry left.
     draw: the random number between two bounds that spaces retries.
 
     Raises workers.by_hand.Refused, a ValueError, for a type, params or times that the door would refuse. Whatever

@@ -38,7 +38,7 @@ class Asked:
     cancel_at: float | None
     stop_at: float | None
     http: Any
-    fan_out: Callable[..., Any] | None
+    fan_out: Any
     budget_left: bool
     draw: Callable[[float, float], float]
 
@@ -104,7 +104,7 @@ class Trial:
             cancelled=partial(self._has_come, self._asked.cancel_at),
             stopping=partial(self._has_come, self._asked.stop_at),
             http=self._asked.http or Missing("http"),
-            fan_out=self._asked.fan_out or Missing("fan_out"),
+            fan_out=self._notes.fan_out(self._asked.fan_out or Missing("fan_out"), self._clock),
             clock=self._clock,
         )
 
@@ -188,6 +188,7 @@ class Trial:
             progress=tuple(self._notes.progress),
             log=tuple(self._notes.log),
             once=tuple(self._notes.once_calls),
+            fan_outs=tuple(self._notes.fan_outs),
             memory=self._notes.memory,
             **{"failures": self._failures(), **more},
         )

@@ -2,8 +2,6 @@
 
 SWEEP_SECONDS = 1.0
 LEASE_SECONDS = 3.0
-BEAT_SECONDS = 1.0
-LIMIT_GRACE_SECONDS = 0.5
 # A tick travels through the broker to a process that has to get its turn on a machine with few cores.
 ALLOWANCE_SECONDS = 1.5
 # The broker's clients come back after at most this (their own back-off grows with the outage).

@@ -1,3 +1,4 @@
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
@@ -14,6 +15,11 @@ class Command(BaseCommand):
         parser.add_argument("cost_class", help="a declared cost class, or 'control' for the sweeps")
 
     def handle(self, *args: Any, cost_class: str, **options: Any) -> None:
+        if not sys.platform.startswith("linux"):
+            raise CommandError(
+                f"A worker runs on Linux only, and this is {sys.platform}: it holds its processes by pidfd, ends them with prctl, and"
+                " could promise neither limits nor cancels without."
+            )
         known = [*classes.declared(), classes.CONTROL]
         if cost_class not in known:
             raise CommandError(f"There is no class {cost_class!r}; there are {', '.join(known)}.")
