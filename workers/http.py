@@ -29,7 +29,8 @@ import httpx
 import structlog
 
 from workers.bulkheads import Bulkhead
-from workers.deadlines import Deadline, DeadlineExceeded, held_to, run_within
+from workers.deadlines import Deadline, DeadlineExceeded
+from workers.loops import held_to, run_within
 
 T = TypeVar("T")
 

@@ -4,22 +4,17 @@ import asyncio
 import gzip
 import logging
 import math
-import signal
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance import slow_services
 from tests.acceptance.slow_services import (
-    Services,
     answer,
     answering,
     connections_to,
@@ -28,61 +23,15 @@ from tests.acceptance.slow_services import (
     in_turn,
     resetting,
 )
+from tests.unit.http_calls import Stopped, client, make_client, no_thread_remains, pauses, services
 from tests.waiting import eventually
-from workers import deadlines
+from workers import names
 from workers.bulkheads import Bulkhead
 from workers.deadlines import Deadline, DeadlineExceeded
 from workers.fanout import fan_out
 from workers.http import BadAnswer, BodyTooLarge, Call, ConnectionLost, Http, ServiceUnavailable, Unreachable, WrongCall
 
-# A certificate that signed itself, for localhost and 127.0.0.1, and its key. For these tests only.
-KEY = """-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg7uTzuFLUAWGGl6Ts
-On2Pl50EVKgJ/+CP8zBlAmNQ2VKhRANCAAQn09O7jEay0jl3t4FcZic3CXEk/GF5
-CPAHrwZMXCPQX6R98gVi/xfF3pwz4uSGoJGT4uiMxOUgF71SrBEWPjIb
------END PRIVATE KEY-----
-"""
-CERTIFICATE = """-----BEGIN CERTIFICATE-----
-MIIBmjCCAUGgAwIBAgIUce28uwAT/rpSJ3k8nR0aiEsiCoQwCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEzMDA4MjYwNFoYDzIxMjYxMTA2
-MDgyNjA0WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAAQn09O7jEay0jl3t4FcZic3CXEk/GF5CPAHrwZMXCPQX6R98gVi/xfF
-3pwz4uSGoJGT4uiMxOUgF71SrBEWPjIbo28wbTAdBgNVHQ4EFgQUqLqxxANkaQcz
-uq6aDfNBibmUkXkwHwYDVR0jBBgwFoAUqLqxxANkaQczuq6aDfNBibmUkXkwDwYD
-VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
-zj0EAwIDRwAwRAIgKa7ermuRs3BEu387/YS/oaDTqxnhHu13jcC0I++70v4CIDL9
-UNdsKraEAcbitoHSHPDDBE840DC2jJ/0+SAs3xMh
------END CERTIFICATE-----
-"""
-
-
-class Stopped(BaseException):
-    """Stands for JobTimeout and JobCancelled."""
-
-
-@pytest.fixture(scope="module")
-def services() -> Iterator[Services]:
-    with Services() as running:
-        yield running
-
-
-@pytest.fixture
-def pauses() -> list[float]:
-    """What the client would have slept between tries."""
-    return []
-
-
-@pytest.fixture
-def client(pauses: list[float]) -> Http:
-    return make_client(pauses)
-
-
-def make_client(pauses: list[float], seconds: float = 30.0, **options: object) -> Http:
-    async def note(pause: float) -> None:
-        pauses.append(pause)
-
-    options = {"job_retries": False, "jitter": lambda: 0.5, "sleep": note} | options
-    return Http(Deadline.after(seconds), "0193-job", **options)  # type: ignore[arg-type]
+__all__ = ["client", "pauses", "services"]
 
 
 def sent(counts: slow_services.Counts) -> dict[str, str]:
@@ -178,7 +127,7 @@ def full_backlog() -> Iterator[str]:
 
 def test_every_step_ends_at_the_deadline_and_leaves_nothing(services, full_backlog, tmp_path, monkeypatch):
     """All at once, each stuck in another step: they end together, a second after they began."""
-    monkeypatch.setattr(deadlines, "RESOLVER", "import time; time.sleep(600)")
+    monkeypatch.setattr(names, "RESOLVER", "import time; time.sleep(600)")
     never_answers, _ = services.add(hanging)
     drips, _ = services.add(dripping)
     unavailable, _ = services.add(answering(status="503 Busy"))
@@ -201,10 +150,6 @@ def test_every_step_ends_at_the_deadline_and_leaves_nothing(services, full_backl
     assert 1.0 <= elapsed < 2.0
     assert connections_to(never_answers, drips, unavailable) == 0
     assert no_thread_remains()
-
-
-def no_thread_remains() -> bool:
-    return "weighbridge-calls" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_body_that_drips_is_ended_and_its_service_sees_it(services, client):
@@ -391,104 +336,3 @@ def test_a_password_in_a_url_is_not_in_sentences(client):
     with pytest.raises(Unreachable) as refused:
         client.get("http://me:secret@127.0.0.1:1/")
     assert "secret" not in str(refused.value)
-
-
-# ── TLS ──────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.fixture
-def encrypted(services: Services, tmp_path: Path) -> str:
-    pem = tmp_path / "server.pem"
-    pem.write_text(KEY + CERTIFICATE)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
-    url, _ = services.add(answering(), ssl=context)
-    return url
-
-
-def test_a_certificate_nobody_vouches_for_is_refused_once(encrypted, client, pauses):
-    with pytest.raises(Unreachable, match="certificate verify failed"):
-        client.get(encrypted)
-    assert pauses == []
-
-
-# Answers for any name as if it were this machine's.
-HERE = "import json, socket, sys; print(json.dumps([None, socket.getaddrinfo('127.0.0.1', *map(int, sys.argv[2:]))]))"
-
-
-def test_a_certificate_of_a_trusted_authority_is_taken_and_its_name_checked(encrypted, pauses, monkeypatch):
-    monkeypatch.setattr(deadlines, "RESOLVER", HERE)
-    trusting = make_client(pauses, tls=lambda: ssl.create_default_context(cadata=CERTIFICATE))
-    assert trusting.get(encrypted.replace("127.0.0.1", "localhost")).json() == {"answer": 42}
-    with pytest.raises(Unreachable, match="certificate verify failed: Hostname mismatch"):
-        trusting.get(encrypted.replace("127.0.0.1", "prices.invalid"))
-
-
-# ── Signals ──────────────────────────────────────────────────────────────────────────────────────────
-class Alarm:
-    """Raises Stopped in the main thread, wherever that is, after a time, and again for so many times.
-
-    The kernel may give the signal to any thread that does not block it; Python always runs the handler in the main one.
-    """
-
-    def __init__(self, times: int, taken_elsewhere: bool) -> None:
-        self.times, self.raised = times, 0
-        self._blocked_here = {signal.SIGALRM} if taken_elsewhere else set()
-
-    def __call__(self, *_: object) -> None:
-        if self.raised < self.times:
-            self.raised += 1
-            raise Stopped
-
-    def check(self) -> None:
-        """As ctx.check() will: Python drops what is raised while it runs a finalizer or a weak reference's callback."""
-        if self.raised:
-            raise Stopped
-
-    def __enter__(self) -> "Alarm":
-        self._before = signal.signal(signal.SIGALRM, self)
-        signal.pthread_sigmask(signal.SIG_BLOCK, self._blocked_here)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._blocked_here)
-        signal.signal(signal.SIGALRM, self._before)
-
-
-@pytest.mark.timeout(180, method="thread")  # the other method uses the alarm
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("taken_elsewhere", [False, True])
-@pytest.mark.parametrize("times", [1, 2])
-def test_an_exception_from_a_signal_handler_ends_the_calls_and_leaves_nothing(
-    services, tmp_path, times, taken_elsewhere
-):
-    """At 60 instants of a fan-out, each later by 0.5 ms, some while it starts, some while it cleans up after the first."""
-    quick, _ = services.add(answering())
-    never_answers, counts = services.add(hanging)
-    bulkhead = Bulkhead(tmp_path, "slow", 1)
-    calls = {
-        "quick": Call(quick),
-        "slow": Call(never_answers, bulkhead=bulkhead),
-        "waits": Call(quick, bulkhead=bulkhead),
-    }
-    for step in range(60):
-        with Alarm(times, taken_elsewhere) as alarm:
-            client = Http(Deadline.after(120), "job", job_retries=False, check=alarm.check)
-            interrupted_within(alarm, 0.0005 * (step + 1), partial(fan_out, calls, 30.0, http=client))
-        assert alarm.raised == times
-        assert no_thread_remains()
-        assert connections_to(quick, never_answers) == 0
-        with bulkhead.hold(Deadline.after(0.5)):
-            pass
-        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
-    assert counts.connections > 5, "hardly any fan-out got as far as a connection"
-
-
-def interrupted_within(alarm: Alarm, seconds: float, work: Callable[[], object]) -> None:
-    """The first exception ends the work; a second may come on its heels, or after it."""
-    with pytest.raises(Stopped):
-        try:
-            signal.setitimer(signal.ITIMER_REAL, seconds, 0.001)
-            work()
-        except Stopped:
-            eventually(lambda: alarm.raised == alarm.times, every_seconds=0.001)
-            raise
