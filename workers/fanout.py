@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from jobs.storable import holds_infinity
 from workers.deadlines import Deadline, DeadlineExceeded
 from workers.http import BadAnswer, Call, CallFailed, Http, ServiceUnavailable
 
@@ -100,11 +101,21 @@ async def _one(call: Call, deadline: Deadline, http: Http) -> CallOutcome:
 def _data(response: httpx.Response, call: Call) -> Any:
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        return response.text
+        return _text(response, call)
     try:
-        return json.loads(response.content, parse_constant=_refuse)
+        data = json.loads(response.content, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise BadAnswer(f"{call.service} sent a body that says it is JSON, but is not.") from None
+    if holds_infinity(data):
+        raise BadAnswer(f"{call.service} sent a number that is beyond all floating-point numbers.")
+    return data
+
+
+def _text(response: httpx.Response, call: Call) -> str:
+    try:
+        return response.text
+    except Exception:  # whatever a codec raises that is named as the charset, and is none of text
+        raise BadAnswer(f"{call.service} sent text in a charset that is none.") from None
 
 
 def _refuse(constant: str) -> None:

@@ -30,6 +30,7 @@ import structlog
 
 from workers.bulkheads import Bulkhead
 from workers.deadlines import Deadline, DeadlineExceeded
+from workers.decoding import ACCEPTED, TooLarge, WrongEncoding, decoded
 from workers.loops import held_to, run_within
 
 T = TypeVar("T")
@@ -224,7 +225,7 @@ class Http:
         encrypted = httpx.URL(call.url).scheme == "https"
         context = self._tls() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         limits = httpx.Limits(max_keepalive_connections=0)
-        told = {"User-Agent": "weighbridge", "Connection": "close"}
+        told = {"User-Agent": "weighbridge", "Connection": "close", "Accept-Encoding": ACCEPTED}
         return httpx.AsyncClient(verify=context, trust_env=False, timeout=None, limits=limits, headers=told)
 
     def _pause(self, call: Call, failure: CallFailed, tries: int, deadline: Deadline) -> float | None:
@@ -287,18 +288,19 @@ def _authorities() -> ssl.SSLContext:
 
 
 async def _content(answer: httpx.Response, call: Call) -> bytes:
-    content = bytearray()
-    async for part in answer.aiter_bytes():
-        content += part
-        if len(content) > call.max_body_bytes:
-            raise BodyTooLarge(f"The answer of {call.service} is larger than {call.max_body_bytes} bytes.")
-    return bytes(content)
+    try:
+        return await decoded(answer.aiter_raw(), answer.headers.get("content-encoding", ""), call.max_body_bytes)
+    except TooLarge:
+        raise BodyTooLarge(f"The answer of {call.service} is larger than {call.max_body_bytes} bytes.") from None
+    except WrongEncoding:
+        raise BadAnswer(f"The body that {call.service} sent is not encoded as its headers say.") from None
 
 
 def _whole(answer: httpx.Response, content: bytes) -> httpx.Response:
     """The answer with its decoded body; headers that describe the encoded one are left out."""
-    left_out = {"content-encoding", "content-length"} if "content-encoding" in answer.headers else set()
-    headers = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in left_out]
+    left_out = {b"content-encoding", b"content-length"} if "content-encoding" in answer.headers else set()
+    # As they came: a name of a file, say, may be in any encoding.
+    headers = [(name, value) for name, value in answer.headers.raw if name.lower() not in left_out]
     told: dict[str, Any] = {
         key: answer.extensions[key] for key in ("http_version", "reason_phrase") if key in answer.extensions
     }
@@ -322,8 +324,6 @@ def _failure(error: Exception, service: str, answered: bool) -> CallFailed:
         return Unreachable(f"{service} could not be reached: {getattr(root, 'strerror', None) or root}.")
     if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
         return ConnectionLost(f"The connection to {service} ended before the answer was whole.", answered)
-    if isinstance(error, httpx.DecodingError):
-        return BadAnswer(f"The body that {service} sent is not encoded as its headers say.")
     return WrongCall(f"The call to {service} cannot be sent: its path, query or a header is malformed.")
 
 

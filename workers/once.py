@@ -15,7 +15,7 @@ from uuid import UUID
 
 import structlog
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceError
 
 from jobs import once as stored
 from jobs.once import Kept, StaleAttempt
@@ -105,8 +105,8 @@ class Database:
             try:
                 with _own_statement():
                     return stored.keep(self._job_id, self._attempt, key, text)
-            except (OperationalError, InterfaceError) as error:
-                if _in_a_transaction():
+            except (DatabaseError, InterfaceError) as error:
+                if _in_a_transaction() or isinstance(error, (DataError, IntegrityError)):
                     raise
                 log.warning("once_waits", error=type(error).__name__)
                 connection.close()

@@ -314,3 +314,22 @@ def test_a_call_is_repeated_within_the_fan_out_when_the_job_is_not(services):
     http = Http(Deadline.after(20), "0193-job", job_retries=False, jitter=lambda: 0.0)
     assert fan_out({"a": Call(url)}, 10.0, http=http)["a"].ok
     assert counts.requests == 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "error"),
+    [
+        ({"headers": 'Content-Disposition: attachment; filename="r\u00e9sum\u00e9.json"\r\n'}, None),
+        ({"kind": "text/plain; charset=base64", "body": b"plain"}, "bad_answer"),
+        ({"kind": "text/plain; charset=rot13", "body": b"plain"}, "bad_answer"),
+        ({"body": b"[1e999]"}, "bad_answer"),
+        ({"headers": "Content-Encoding: gzip, gzip\r\n", "body": b"\x1f\x8b"}, "bad_answer"),
+    ],
+    ids=["a header in UTF-8", "no charset", "another", "no number", "encoded twice"],
+)
+def test_whatever_one_service_sends_costs_no_other_its_answer(services, http, parts, error):
+    odd, _ = services.add(answering(**parts))
+    good, _ = services.add(answering())
+    outcomes = fan_out({"odd": Call(odd), "good": Call(good)}, 10.0, http=http)
+    assert outcomes["good"].data == {"answer": 42}
+    assert outcomes["odd"].error == error
