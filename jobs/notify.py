@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import close_old_connections, connection
+from django.db import close_old_connections, connection, transaction
 from django.db.models.functions import Greatest, Now
 from django.db.utils import InterfaceError, OperationalError
 
@@ -159,9 +159,12 @@ def tell_of_ends() -> None:
 
 
 def _tell(sender: object, job_id: UUID, awaited: bool, **more: Any) -> None:
+    if awaited:
+        transaction.on_commit(lambda: _publish(job_id))
+
+
+def _publish(job_id: UUID) -> None:
     """Never raises for Redis: who waits looks for himself soon."""
-    if not awaited:
-        return
     try:
         broker.ask(lambda client: client.publish(CHANNEL, str(job_id)))
     except broker.AWAY as error:

@@ -112,7 +112,7 @@ def reap() -> int:
     """End running jobs whose lease is over, if every keeper has had a whole lease's time to renew (P17)."""
     if not _steady_for(settings.WEIGHBRIDGE_LEASE_SECONDS):
         return 0
-    return lifecycle.reap()
+    return lifecycle.reap(queries.beat(), timedelta(seconds=settings.WEIGHBRIDGE_LEASE_SECONDS))
 
 
 def _steady_for(seconds: float) -> bool:

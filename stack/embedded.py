@@ -40,6 +40,7 @@ synchronous_commit = on
 full_page_writes = on
 shared_buffers = '128MB'
 timezone = 'UTC'
+client_connection_check_interval = '5s'
 log_timezone = 'UTC'
 log_destination = 'stderr'
 logging_collector = off

@@ -56,11 +56,13 @@ class Aftermath:
             for token in by_token.keys() - leased:
                 del by_token[token]
 
-    def settle_vanished(self, lease: Lease) -> None:
+    def settle_vanished(self, lease: Lease, at_its_limit: bool = False) -> None:
         """Its descendants end first (P16). A trace says that its own watchdog ended it: it had a limit, not an accident.
         Raises RowHeld."""
         self._end_orphans()
         trace, _ = self._papers(lease).read()
+        if at_its_limit and not trace:
+            trace = "Its process ended at its limit, and left no trace of where it stood."
         if trace and lease.token not in self._decided:
             self._decided[lease.token] = self._of_watchdog(lease, trace)
         if lease.token in self._decided:

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -15,11 +16,13 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jobs import classes
 from workers import equipment
-from workers.kernel import die_with_parent
+from workers.kernel import adopt_orphans, die_with_parent
+from workers.limits import CANCEL_SIGNAL
 
 CLASS_VARIABLE = "WEIGHBRIDGE_COST_CLASS"  # set by the keeper for its Celery
 READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
-_OF_OTHERS = (signal.SIGTERM, signal.SIGINT)  # a child ends when its keeper says so, or with it
+_OF_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a child ends when its keeper says so, or with it
+_OF_OURS = (*_OF_OTHERS, signal.SIGALRM, CANCEL_SIGNAL)
 _OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
 _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
 
@@ -62,12 +65,14 @@ def tell_the_keeper(**kwargs: Any) -> None:
 def settle_in(**kwargs: Any) -> None:
     """Order matters little, but all of it comes before the first job."""
     die_with_parent()
+    adopt_orphans()  # of what a handler starts: they end with its job, before it could be started again (P16), and not sooner
     for number in _OF_OTHERS:
         signal.signal(number, signal.SIG_IGN)  # after this, billiard replaces whatever is not SIG_IGN
     # A handler may use the standard library's process pools; what it leaves of them ends with the job.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     os.setsid()
     _be_nice()
+    _make_forks_hear()
     equipment.mine()  # its signal handlers stand before the keeper could send it one
 
 
@@ -79,6 +84,25 @@ def take_no_notice(**kwargs: Any) -> None:
     """
     for number in _OF_OTHERS:
         signal.signal(number, _nothing)
+
+
+def _make_forks_hear() -> None:
+    """A process that a handler forks, for a pool of its own say, heeds a terminate() from its first instant on: what comes before
+    our handlers are gone from it waits until then."""
+    mine = threading.local()
+
+    def hold_back() -> None:
+        mine.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_OURS)
+
+    def let_through() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mine.mask)
+
+    def begin_anew() -> None:
+        for number in _OF_OURS:
+            signal.signal(number, signal.SIG_DFL)
+        let_through()
+
+    os.register_at_fork(before=hold_back, after_in_parent=let_through, after_in_child=begin_anew)
 
 
 def _nothing(number: int, frame: object) -> None:

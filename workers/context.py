@@ -1,5 +1,6 @@
 """What a handler is given: its params, its time, and a way to tell how far it is."""
 
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
@@ -61,6 +62,7 @@ class JobContext(Generic[P]):
         self._report, self._report_at_the_end = report, report_at_the_end
         self._once = once
         self._reported_at: float | None = None
+        self._one_effect_at_a_time = threading.RLock()
 
     @property
     def deadline(self) -> "Deadline":
@@ -136,6 +138,8 @@ class JobContext(Generic[P]):
         Alone: True exactly once, said before the effect, which a crash may then leave undone.
 
         key: 1 to 200 characters. Raises ValueError for a key or a result that cannot be kept, LeaseLost when the job is
-        somebody else's by now. Inside `transaction.atomic()` it is kept, or undone, with that transaction.
+        somebody else's by now. Inside `transaction.atomic()` it is kept, or undone, with that transaction. Of several
+        threads one after the other has its effect.
         """
-        return self._once(key, fn)
+        with self._one_effect_at_a_time:
+            return self._once(key, fn)

@@ -17,6 +17,7 @@ from django.conf import settings
 
 from jobs import leases
 from jobs.leases import Lease
+from jobs.lifecycle import HARD_DEADLINE_MARGIN_SECONDS
 from workers import kernel, usage
 from workers.aftermath import Aftermath, each_in_turn
 from workers.kernel import Child
@@ -29,6 +30,7 @@ ANSWER_SECONDS = 5.0  # a database answers a claim in milliseconds
 WATCHDOG_MARGIN_SECONDS = 2.0  # an acknowledged cancel ends by the child's own watchdog, or by us after this
 # A child that settles as a grace or its hard deadline ends would have its finished job run again; it gets this much more.
 SETTLING_SECONDS = 3.0
+LIMIT_SLACK_SECONDS = 0.25  # a child counts its limit from before it asked for its claim
 
 
 class Custody:
@@ -42,7 +44,10 @@ class Custody:
         self._children: dict[int, Child] = {}
         self._unknown_since: dict[int, float] = {}  # token → when it was first seen in no slot, monotonic
         self._overdue_since: dict[int, float] = {}  # token → first seen past its hard deadline, monotonic
-        self._gone: set[int] = set()  # pids of children that have ended, and whose papers may still lie there
+        self._gone: dict[
+            int, float
+        ] = {}  # pids of children whose papers may still lie there → when they ended, monotonic
+        self._looked_at = 0.0  # at the leases, monotonic
         self._asked: dict[int, float] = {}  # token → when its cancel was passed on, monotonic
 
     def look(self, celery_pid: int) -> None:
@@ -50,6 +55,7 @@ class Custody:
         # In this order: what a slot shows now was claimed before, so the database knows it; and whoever holds a
         # lease was born before we look for children.
         at_work = [seen for seen in self._slots.all() if seen.phase is Phase.RUNNING and seen.token]
+        self._looked_at = time.monotonic()
         held = leases.of_node(self._node_id)
         leased = {lease.token for lease in held}
         self._forget_all_but(leased)
@@ -58,7 +64,7 @@ class Custody:
         self._note_unknown(living)
         self._note_usage(living)
         self._renew(living)
-        each_in_turn([lease for lease in held if lease not in living], self._aftermath.settle_vanished)
+        each_in_turn([lease for lease in held if lease not in living], self._settle_vanished)
         self._cancel(living)
         self._fence(at_work, leased)
         self._remove_papers_besides({lease.pid for lease in held})
@@ -86,7 +92,7 @@ class Custody:
             """It ended; the beat that follows settles what it held."""
             self._selector.unregister(child.pidfd)
             del self._children[child.pid]
-            self._gone.add(child.pid)
+            self._gone[child.pid] = time.monotonic()
             child.let_go()
 
         return let_go
@@ -106,8 +112,16 @@ class Custody:
 
     def _remove_papers_besides(self, needed: set[int]) -> None:
         """Of children that have ended and whose attempts are all settled."""
-        self._aftermath.remove_papers(self._gone - needed)
-        self._gone &= needed
+        self._aftermath.remove_papers(self._gone.keys() - needed)
+        self._gone = {pid: ended_at for pid, ended_at in self._gone.items() if pid in needed}
+
+    def _settle_vanished(self, lease: Lease) -> None:
+        """One that ended when its limit was over ended for that, also where its watchdog could leave no trace: on a full disk, or
+        because the handler had put another's alarm in the place of ours."""
+        after_the_limit = settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS + HARD_DEADLINE_MARGIN_SECONDS
+        limit_at = self._looked_at + lease.hard_seconds - after_the_limit
+        ended_at = self._gone.get(lease.pid, time.monotonic())
+        self._aftermath.settle_vanished(lease, at_its_limit=ended_at >= limit_at - LIMIT_SLACK_SECONDS)
 
     def part_with(self, blameless: bool) -> None:
         """All children have ended. At a stop what they ran is released; else it has vanished with them."""

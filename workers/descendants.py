@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Collection
@@ -39,6 +40,12 @@ def _reap() -> None:
             pass
 
 
-def threads_besides(known: Collection[int | None]) -> list[str]:
+def threads() -> set[int]:
+    """Of this process, by their identifiers: all that run Python, also those that `threading` does not know."""
+    return set(sys._current_frames())
+
+
+def threads_besides(known: Collection[int]) -> list[str]:
     """Names of threads that run and were not there before the job."""
-    return [thread.name for thread in threading.enumerate() if thread.ident not in known]
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [names.get(ident, "a bare thread") for ident in sorted(threads() - set(known))]

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from jobs.lifecycle import Claimant
 from workers import kernel, logbook
+from workers.alterations import Alterations
 from workers.budget import RetryBudget
 from workers.limits import Limits
 from workers.logbook import Logbook
@@ -58,10 +59,12 @@ class Equipment:
     limits: Limits
     budget: RetryBudget
     logbook: Logbook
+    alterations: Alterations
 
     def begin_afresh(self) -> None:
         """Before the next claim is sent: nothing of the last attempt may be taken for the next one's (P19)."""
         self.slot.clear()
+        self.logbook.attach()
         self.logbook.begin()
         self.limits.forget_trace()
 
@@ -78,11 +81,12 @@ def mine() -> Equipment:
         limits=Limits(slot, traces, settings.WEIGHBRIDGE_LIMIT_GRACE_SECONDS),
         budget=RetryBudget.inherited(),
         logbook=_attached(Logbook(papers.log)),
+        alterations=Alterations(),
     )
 
 
 def _attached(book: Logbook) -> Logbook:
     """Lines look as they do in the process's own log."""
     book.setFormatter(logging.getLogger().handlers[0].formatter)
-    logging.getLogger(logbook.LOGGER).addHandler(book)
+    book.attach()
     return book

@@ -19,13 +19,15 @@ class Fail(Exception):
         if not _CODE.fullmatch(code):
             raise ValueError(f"Fail code {code!r}: must be snake_case, at most 63 characters.")
         super().__init__(code, message)
-        self.code, self.message, self.details, self.retryable = code, message[:MESSAGE_LENGTH], details, retryable
+        self.code, self.message, self.details = code, message[:MESSAGE_LENGTH], details
+        self.retryable = bool(retryable)
 
 
 class RetryLater(Exception):
     """Try this job again, not before `after` seconds from now, at most 366 days. It counts as a failed attempt."""
 
     def __init__(self, after: float, message: str = "") -> None:
+        after = float(after)
         if not 0 <= after <= LONGEST_WAIT_SECONDS:
             raise ValueError(
                 f"RetryLater after {after!r}: must be a number of seconds from 0 to {LONGEST_WAIT_SECONDS:g}, 366 days."

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from uuid import uuid4
 
 import structlog
@@ -22,6 +23,7 @@ from django.db import close_old_connections, connection
 from django.db.utils import DatabaseError, InterfaceError
 
 from jobs import classes, lifecycle, nodes, registry
+from jobs.row_locks import RowHeld, not_waiting
 from workers import budget, equipment, kernel, slots, strays
 from workers.aftermath import Aftermath
 from workers.budget import RetryBudget
@@ -35,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 CONTROL_PROCESSES = 1
 CONTROL_CEILING_SECONDS = 60.0
+GRACE_LOOK_SECONDS = 0.1
+SIGN_OFF_SECONDS = 5.0  # after the grace, for the books to be closed; a process manager waits for ten
 # A broker that is there takes them in milliseconds; else the other nodes' keepers send them.
 LAST_WAKE_UPS_SECONDS = 2.0
 
@@ -78,6 +82,7 @@ class Keeper:
         self.custody = Custody(self.node.id, self.slots, aftermath, self.selector)
         if self.stop_by is not None:  # told to, while there was nothing to stop yet
             celery.terminate()
+        Thread(target=self._keep_the_grace, args=(celery,), name="grace", daemon=True).start()
         self.clockwork.start()
         while celery.poll() is None:
             self._beat(celery)
@@ -100,8 +105,11 @@ class Keeper:
         awake, alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(awake, selectors.EVENT_READ, lambda fd: os.read(fd, 512))
         signal.set_wakeup_fd(alarm)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._told_to_stop)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does with SIGHUP
+                signal.signal(number, self._told_to_stop)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else Celery, which inherits it, would never see a child end
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
     def _start_celery(self) -> "subprocess.Popen[bytes]":
         """In a session of its own, so that a Ctrl-C in the terminal reaches only us."""
@@ -148,10 +156,6 @@ class Keeper:
     # ── One beat ─────────────────────────────────────────────────────────────────────────────────────
 
     def _beat(self, celery: "subprocess.Popen[bytes]") -> None:
-        if self._patience_is_over():
-            log.warning("grace_over", node=str(self.node.id))
-            celery.kill()  # its children follow it
-            return
         kernel.end_orphans(spare=celery.pid)
         try:
             close_old_connections()
@@ -169,10 +173,15 @@ class Keeper:
         return not settles or time.monotonic() >= self.stop_by + SETTLING_SECONDS
 
     def _say_we_live(self) -> None:
-        if self.ready:
-            nodes.beat(self.node)
-        if self.stop_by is not None:
-            nodes.stopping(self.node.id)
+        """Somebody may hold the node's row: no lease waits for that."""
+        try:
+            with not_waiting():
+                if self.ready:
+                    nodes.beat(self.node)
+                if self.stop_by is not None:
+                    nodes.stopping(self.node.id)
+        except RowHeld:
+            log.info("row_held", node=str(self.node.id))
 
     # ── Between beats ────────────────────────────────────────────────────────────────────────────────
 
@@ -215,6 +224,17 @@ class Keeper:
             if self.celery is not None:
                 self.celery.terminate()  # it takes no more, lets running jobs finish, and ends
 
+    def _keep_the_grace(self, celery: "subprocess.Popen[bytes]") -> None:
+        """In a thread of its own: the main one may be waiting for a database that does not answer."""
+        while not self._patience_is_over():
+            time.sleep(GRACE_LOOK_SECONDS)
+        if celery.poll() is None:
+            log.warning("grace_over", node=str(self.node.id))
+            celery.kill()  # its children follow it
+        time.sleep(SIGN_OFF_SECONDS)
+        log.warning("sign_off_failed", node=str(self.node.id))
+        os._exit(1)  # what is left of its jobs is for the reaper
+
     def _close_books(self, celery: "subprocess.Popen[bytes]") -> None:
         """Celery has ended, and its children with it: settle what they left, and sign off."""
         celery.wait()
@@ -223,8 +243,9 @@ class Keeper:
         try:
             blameless = self.blameless or self.stop_by is not None
             self.custody.part_with(blameless)
-            nodes.stopped(self.node.id)
-        except (DatabaseError, InterfaceError) as error:
+            with not_waiting():
+                nodes.stopped(self.node.id)
+        except (DatabaseError, InterfaceError, RowHeld) as error:
             log.warning("sign_off_failed", error=str(error).split("\n")[0])  # the reaper will find them
         shutil.rmtree(self.folder, ignore_errors=True)
         log.info("node_stopped", node=str(self.node.id))

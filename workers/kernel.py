@@ -23,7 +23,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Have every orphan among our descendants become our child instead of init's."""
+    """Have every orphan among our descendants become our child, unless one of them between adopts it itself, instead of init's."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -42,9 +42,18 @@ def children_of(pid: int) -> set[int]:
 
 
 def _listed_children(pid: int) -> set[int]:
+    """Each thread has those that it started. Raises OSError if one cannot look at all."""
     try:
-        return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
-    except OSError:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return set().union(*(_started_by(pid, thread) for thread in threads))
+
+
+def _started_by(pid: int, thread: str) -> set[int]:
+    try:
+        return {int(word) for word in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()}
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile; its children are another thread's now
         return set()
 
 
@@ -176,7 +185,7 @@ class Child:
         self.send(signal.SIGSTOP)
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until and not self.has_ended():
-            if _run_state(self.pid) in "Tt":
+            if run_state(self.pid) in "Tt":
                 return True
             time.sleep(0.001)  # a stop is a matter of scheduling
         return not self.has_ended()
@@ -185,7 +194,8 @@ class Child:
         os.close(self.pidfd)
 
 
-def _run_state(pid: int) -> str:
+def run_state(pid: int) -> str:
+    """One letter, as ps shows it; X for a process that is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

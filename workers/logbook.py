@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 KEPT_BYTES = 65_536
+_OURS = ("weighbridge.", "workers.", "jobs.", "project.")
 LOGGER = "weighbridge.job"  # ctx.log writes to this logger, and so to the process's own log as well
 
 
@@ -17,6 +18,17 @@ class Logbook(logging.Handler):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._file = path.open("w+b", buffering=0)
+
+    def attach(self) -> None:
+        """Anew for each attempt: to configure logging, as many libraries do, switches off every logger that there is."""
+        for name, logger in logging.root.manager.loggerDict.items():
+            if isinstance(logger, logging.Logger) and name.startswith(_OURS):
+                logger.disabled = False
+        job_logger = logging.getLogger(LOGGER)
+        job_logger.setLevel(logging.NOTSET)
+        job_logger.propagate = True
+        if self not in job_logger.handlers:
+            job_logger.addHandler(self)
 
     def begin(self) -> None:
         os.ftruncate(self._file.fileno(), 0)
@@ -45,5 +57,5 @@ def tail(raw: bytes) -> str:
     """Whole lines of at most 64 KiB, fit to be stored."""
     kept = raw[-KEPT_BYTES:]
     if len(raw) > KEPT_BYTES:
-        kept = kept.partition(b"\n")[2]
+        kept = kept.partition(b"\n")[2] or kept  # of one line that is longer than all that is kept, its end
     return kept.decode(errors="replace").replace("\0", "\ufffd")

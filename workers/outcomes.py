@@ -76,9 +76,10 @@ def with_log(outcome: Outcome, text: str) -> Outcome:
 
 
 def _of_fail(error: Fail, detail: str, retryable: bool) -> Outcome:
+    """Details that cannot be kept are left out, and operators are told; its code and message are the author's all the same."""
     details = of_result(error.details, _any_class())
     if details.state is not State.SUCCEEDED:
-        return failed("bad_result", "The details of the handler's failure are not JSON-able data.", detail)
+        detail = f"{detail}\nIts details are left out: {details.error_message} {details.detail}"
     return failed(error.code, error.message, detail, details=details.result, retryable=retryable)
 
 

@@ -119,7 +119,10 @@ def decide(
 
 
 def backoff_seconds(retry: Retry, error: BaseException, failures: int, draw: Callable[[float, float], float]) -> float:
-    """Full jitter, but never sooner than the handler asked for."""
+    """Full jitter, but never sooner than the handler asked for. Raises ValueError for a RetryLater that was changed to no time."""
     if isinstance(error, RetryLater):
-        return error.after
+        after = float(error.after)
+        if not 0 <= after <= LONGEST_WAIT_SECONDS:
+            raise ValueError(f"RetryLater after {after!r}")
+        return after
     return draw(0.0, min(retry.cap_seconds, retry.base_seconds * 2.0 ** (failures - 1)))

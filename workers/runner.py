@@ -7,7 +7,7 @@ the task's (P21).
 import asyncio
 import inspect
 import os
-import threading
+import sys
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -35,6 +35,7 @@ from workers.once import Database, once
 log = structlog.get_logger(__name__)
 
 _HOOK_SECONDS = 10.0  # for an error tracker; one that hangs costs this process, and the job is settled by then
+_RECURSION_LIMIT = sys.getrecursionlimit()
 _SHORTEST_SECONDS = 0.001  # a timer of no time at all would never fire
 
 
@@ -97,7 +98,7 @@ def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> 
     me.limits.arm(claim.limit_seconds)
     me.budget.count_attempt()
     log.info("job_started", type=claim.type, wait_seconds=round(claim.wait_seconds, 3))
-    threads = {thread.ident for thread in threading.enumerate()}
+    threads = descendants.threads()
     announce(claim)
     outcome, error = _measured(me, claim, began)
     progress.write_last(claim)
@@ -109,10 +110,20 @@ def _attempt(me: Equipment, claim: Claim, announce: Callable[[Claim], None]) -> 
         if state in {State.QUEUED, State.FAILED}:
             with me.limits.watched(_HOOK_SECONDS):
                 reporting.attempt_failed(error, claim)
-        _let_go_of(error)
-    if left:
-        # A thread cannot be killed, so its process goes. The pool replaces it.
-        log.warning("threads_left", threads=left)
+        with me.limits.watched(_HOOK_SECONDS):  # what the handler made may have a __del__ of its own
+            _let_go_of(error)
+    _leave_if(me, left)
+
+
+def _leave_if(me: Equipment, left: list[str]) -> None:
+    """This process takes no other job if the last one may be felt in it. The pool replaces it.
+
+    A thread cannot be killed. What was raised inside the handler from outside may have left a module half imported. What was
+    changed of the whole process would be the next job's too.
+    """
+    changed = me.alterations.found()
+    if left or changed or me.limits.fired:
+        log.info("child_leaves", left=left, changed=changed, cut_short=me.limits.fired is not None)
         os._exit(0)
 
 
@@ -143,6 +154,7 @@ def _run(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, BaseExc
                 result = me.limits.inside(lambda: _body(me, claim, armed_at))
             finally:
                 me.slot.settle()  # it has finished: neither a cancel nor the end of a grace is to hit it any more
+                sys.setrecursionlimit(_RECURSION_LIMIT)  # the handler's own would be ours too
         outcome = result if isinstance(result, Outcome) else outcomes.of_result(result, claim.cost_class)
     except BaseException as raised:  # SystemExit and MemoryError are a job's failure too (P21)
         error = raised
@@ -169,10 +181,9 @@ def _body(me: Equipment, claim: Claim, armed_at: float) -> Any:
 
 
 def call(handler: Callable[[Any], Any], ctx: JobContext[Any]) -> Any:
-    """A coroutine function gets a loop of its own, cancelled when the limit raises (P28)."""
-    if inspect.iscoroutinefunction(handler):
-        return asyncio.run(handler(ctx))
-    return handler(ctx)
+    """A coroutine gets a loop of its own, cancelled when the limit raises (P28)."""
+    result = handler(ctx)
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
 def _context(me: Equipment, claim: Claim, params: Any, armed_at: float) -> JobContext[Any]:
@@ -205,9 +216,13 @@ def _let_go_of(error: BaseException) -> None:
         ahead += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
 
 
-def _clear_up(threads: Collection[int | None]) -> list[str]:
-    """End what the handler left; the names of threads that cannot be."""
-    killed = descendants.end_processes(os.getpid())
+def _clear_up(threads: Collection[int]) -> list[str]:
+    """End what the handler left; what cannot be ended from here."""
+    try:
+        killed = descendants.end_processes(os.getpid())
+    except OSError as error:  # no descriptor is left to look with, say
+        log.warning("cannot_clear_up", error=type(error).__name__)
+        return ["whatever there is"]
     if killed:
         log.warning("processes_left", count=killed)
     return descendants.threads_besides(threads)

@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from jobs import lifecycle
 from jobs.admin.readonly import ReadOnly, ReadOnlyAdmin
 from jobs.models import Attempt, Job
+from jobs.row_locks import PATIENCE_SECONDS, RowHeld, not_waiting
 from jobs.states import State
 
 
@@ -103,7 +104,10 @@ class JobAdmin(ReadOnlyAdmin):
             return HttpResponseNotAllowed(["POST"])
         if not self.has_cancel_permission(request):
             raise PermissionDenied
-        self._cancel(request, [job_id])
+        if Job.objects.filter(pk=job_id).exists():
+            self._cancel(request, [job_id])
+        else:
+            self.message_user(request, f"There is no job {job_id}.", messages.WARNING)
         return HttpResponseRedirect(reverse("admin:jobs_job_changelist"))
 
     @admin.action(description="Cancel the selected jobs", permissions=["cancel"])
@@ -116,9 +120,15 @@ class JobAdmin(ReadOnlyAdmin):
     def _cancel(self, request: HttpRequest, job_ids: Iterable[UUID]) -> None:
         cancelled, too_late = 0, 0
         for job_id in job_ids:
-            if not Job.objects.filter(pk=job_id).exists():
-                self.message_user(request, f"There is no job {job_id}.", messages.WARNING)
-            elif lifecycle.cancel(job_id) is None:
+            try:
+                with not_waiting(PATIENCE_SECONDS):
+                    state = lifecycle.cancel(job_id)
+            except RowHeld:
+                self.message_user(
+                    request, f"Somebody else is changing job {job_id} just now; try again.", messages.WARNING
+                )
+                continue
+            if state is None:
                 too_late += 1
             else:
                 cancelled += 1

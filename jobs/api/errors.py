@@ -21,6 +21,7 @@ from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
 from jobs.idempotency import BadKey, Mismatch
 from jobs.models import Job
+from jobs.row_locks import RowHeld
 
 log = structlog.get_logger(__name__)
 
@@ -141,6 +142,10 @@ class Problem(Exception):
         return cls(500, "internal_error", "The error was logged under this request's id.")
 
     @classmethod
+    def job_held(cls) -> "Problem":
+        return cls(503, "unavailable", "Somebody else is changing this job just now; nothing was done.", retry_after=1)
+
+    @classmethod
     def database_away(cls) -> "Problem":
         return cls(503, "unavailable", "The database cannot be reached now.", retry_after=5)
 
@@ -204,6 +209,8 @@ def as_problem(error: Exception) -> Problem:
         case OperationalError() | InterfaceError():
             _log_away(error)
             return Problem.database_away()
+        case RowHeld():
+            return Problem.job_held()
         case BadKey():
             return Problem(400, "bad_request", str(error))
         case Mismatch():

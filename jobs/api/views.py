@@ -17,6 +17,7 @@ from jobs.api.requests import REQUEST_ID
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
 from jobs.registry import JobType
+from jobs.row_locks import PATIENCE_SECONDS, not_waiting
 from jobs.states import State
 
 POLL_AFTER_SECONDS = "1"  # told to whoever asks for a job that has not ended
@@ -76,7 +77,8 @@ class OneJob(View):
         if "If-Match" in request.headers:
             conditions.must_match(request.headers, conditions.etag(serializers.job(job)))
         with changing_something():
-            done = lifecycle.cancel(job.pk)
+            with not_waiting(PATIENCE_SECONDS):
+                done = lifecycle.cancel(job.pk)
             job = queries.job_of(_caller(request).pk, job_id)
         if done is None and job.state != State.CANCELLED:
             raise Problem.not_cancellable(_as_allowed(request, job))

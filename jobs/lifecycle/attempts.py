@@ -1,6 +1,7 @@
 """running → an end, or back to the queue: what becomes of an attempt, and of its job."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
 
 log = structlog.get_logger(__name__)
+
+LIVE_BEATS = 3  # as in live_nodes_v1 (P4)
 
 
 @dataclass(frozen=True)
@@ -219,10 +222,16 @@ def _why_not_again(job_id: UUID) -> dict[str, str]:
     return {"code": outcome.error_code, "message": outcome.error_message, "stopped_by": "attempts"}
 
 
-def reap() -> int:
-    """Requeue or end every running job whose lease is over; the number of them. When to, P17 says."""
-    overdue = Job.objects.filter(state=State.RUNNING, lease_until__lt=Now()).values_list("pk", "attempt")
-    return sum(_reap(job_id, attempt) for job_id, attempt in overdue)
+def reap(beat: timedelta | None = None, lease: timedelta = timedelta(0)) -> int:
+    """Requeue or end every running job whose lease is over; the number of them. When to, P17 says.
+
+    With the keepers' `beat`, not yet those of a node that has just beaten: its keeper looks after them, and where it could not renew,
+    somebody holds the row. After another `lease` they are taken for lost all the same.
+    """
+    overdue = Job.objects.filter(state=State.RUNNING, lease_until__lt=Now())
+    if beat is not None:
+        overdue = overdue.exclude(node__seen_at__gt=Now() - LIVE_BEATS * beat, lease_until__gt=Now() - lease)
+    return sum(_reap(job_id, attempt) for job_id, attempt in overdue.values_list("pk", "attempt"))
 
 
 def _reap(job_id: UUID, attempt: int) -> bool:

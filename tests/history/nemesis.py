@@ -7,7 +7,7 @@ with afflicted(history, stack, PauseNode("worker-heavy")):
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,11 +106,11 @@ class KillChild(Kill):
         child = self.choose(node(stack, self.program).children)
         if not child:
             return 0
-        _signal_all((child,), signal.SIGSTOP)
-        eventually(lambda: state_of(child) in _STILL)
+        signal_all((child,), signal.SIGSTOP)
+        eventually(lambda: state_of(child) in STILL)
         if lives(child) and self.choose((child,)) == child:
             return child
-        _signal_all((child,), signal.SIGCONT)
+        signal_all((child,), signal.SIGCONT)
         return 0
 
     def recovered(self, stack: Stack) -> None:
@@ -153,7 +153,7 @@ class KillNode(Kill):
         return node(stack, self.program).pids
 
     def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
-        _signal_all(pids, signal.SIGKILL)
+        signal_all(pids, signal.SIGKILL)
         return super().apply(stack, pids)
 
     def recovered(self, stack: Stack) -> None:
@@ -206,7 +206,7 @@ class TerminateAll(Terminate):
     """TERM to every process of a worker at once, as systemd does unless it is told otherwise."""
 
     def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
-        _signal_all(pids, signal.SIGTERM)
+        signal_all(pids, signal.SIGTERM)
         return super().apply(stack, pids)
 
 
@@ -246,13 +246,13 @@ class PauseNode(Nemesis):
         return node(stack, self.program).pids
 
     def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
-        _signal_all(pids, signal.SIGSTOP)  # the keeper first, so that it sees nothing of the rest
-        eventually(lambda: all(state_of(pid) in _STILL for pid in pids), EFFECT_SECONDS)
+        signal_all(pids, signal.SIGSTOP)  # the keeper first, so that it sees nothing of the rest
+        eventually(lambda: all(state_of(pid) in STILL for pid in pids), EFFECT_SECONDS)
         assert state_of(pids[0]) == "T", f"the keeper {pids[0]} is {state_of(pids[0])}"
         return f"{', '.join(map(str, pids))} stand still"
 
     def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
-        _signal_all(pids, signal.SIGCONT)
+        signal_all(pids, signal.SIGCONT)
 
     def recovered(self, stack: Stack) -> None:
         wait_until_back(stack, self.program)
@@ -263,12 +263,12 @@ class PauseKeeper(PauseNode):
     """The keeper alone: nobody renews, cancels or ends what the rest of its node runs."""
 
     def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
-        _signal_all(pids[:1], signal.SIGSTOP)
+        signal_all(pids[:1], signal.SIGSTOP)
         eventually(lambda: state_of(pids[0]) == "T", EFFECT_SECONDS)
         return f"{pids[0]} stands still"
 
     def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
-        _signal_all(pids[:1], signal.SIGCONT)
+        signal_all(pids[:1], signal.SIGCONT)
 
 
 @dataclass(frozen=True)
@@ -279,10 +279,10 @@ class PauseParent(PauseKeeper):
         return tuple(with_descendants(node(stack, self.program).parent))
 
 
-_STILL = {"T", "Z", "gone"}
+STILL = {"T", "Z", "gone"}
 
 
-def _signal_all(pids: tuple[int, ...], number: signal.Signals) -> None:
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)

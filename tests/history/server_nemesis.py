@@ -10,8 +10,9 @@ import redis
 
 from stack.addresses import postgres_trouble, redis_trouble
 from stack.local import Stack
-from tests.history.nemesis import EFFECT_SECONDS, Nemesis
+from tests.history.nemesis import EFFECT_SECONDS, STILL, Nemesis, signal_all
 from tests.history.nodes import READY_SECONDS, state_of
+from tests.processes import with_descendants
 from tests.waiting import eventually
 
 REDIS, POSTGRES = "valkey", "postgres"
@@ -97,12 +98,13 @@ class Freeze(ServerNemesis):
         return f"Freeze-{self.server}"
 
     def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
-        stack.signal(self.server, signal.SIGSTOP)
-        eventually(lambda: state_of(stack.pid(self.server)) == "T", EFFECT_SECONDS)
+        server = with_descendants(stack.pid(self.server))  # PostgreSQL has a process for each connection
+        signal_all(server, signal.SIGSTOP)
+        eventually(lambda: all(state_of(pid) in STILL for pid in server), EFFECT_SECONDS)
         return f"{self.server} stands still"
 
     def undo(self, stack: Stack, pids: tuple[int, ...]) -> None:
-        stack.signal(self.server, signal.SIGCONT)
+        signal_all(with_descendants(stack.pid(self.server)), signal.SIGCONT)
 
 
 @dataclass(frozen=True)

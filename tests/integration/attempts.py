@@ -16,6 +16,7 @@ from jobs.registry import JobType
 from tests import job_rows
 from tests.job_rows import TYPE
 from workers import descendants, equipment, kernel, runner
+from workers.alterations import Alterations
 from workers.budget import RetryBudget
 from workers.context import JobContext
 from workers.equipment import Equipment
@@ -47,6 +48,7 @@ def played_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Wor
     # This process has children and threads of its own, which are none of the job's.
     monkeypatch.setattr(descendants, "end_processes", lambda root: 0)
     monkeypatch.setattr(descendants, "threads_besides", lambda known: [])
+    monkeypatch.setattr(runner, "_leave_if", lambda me, left: None)
     yield node
     played.limits.disarm()  # an attempt that escaped left its watchdog armed, which would end this process
     for number, handler in before.items():
@@ -62,6 +64,7 @@ def _equipment(node: WorkerNode, folder: Path) -> Equipment:
         limits=Limits(slot, traces, grace_seconds=5),
         budget=RetryBudget.create(),
         logbook=Logbook(folder / "log"),
+        alterations=Alterations(),
     )
 
 

@@ -1,5 +1,6 @@
 """A keeper's beat, with a real child: one job's row that somebody holds does not cost the others their leases (P16)."""
 
+import os
 import selectors
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from workers import kernel
 from workers.aftermath import Aftermath
 from workers.budget import RetryBudget
 from workers.custody import Custody
+from workers.keeper import Keeper
 from workers.slots import OwnSlot, SharedSlots, _Field
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -205,3 +207,19 @@ def test_a_timeout_that_cannot_be_stored_is_decided_once(
     job = job_rows.read(claimed.job_id)
     assert (job.state, job.error_code, job.stopped_by) == ("failed", "timeout", "not_retryable")
     assert counted.get() == before + 1
+
+
+def test_a_node_whose_row_another_holds_looks_after_its_jobs_all_the_same(other: Elsewhere) -> None:
+    keeper = Keeper("light")
+    keeper.ready = True
+    other.run(keeper._say_we_live)
+    seen_at = WorkerNode.objects.get(pk=keeper.node.id).seen_at
+    with transaction.atomic():
+        WorkerNode.objects.select_for_update().get(pk=keeper.node.id)
+        other.run(keeper._say_we_live, within_seconds=5)
+    assert WorkerNode.objects.get(pk=keeper.node.id).seen_at == seen_at
+    other.run(keeper._say_we_live)
+    assert WorkerNode.objects.get(pk=keeper.node.id).seen_at > seen_at
+    keeper.selector.close()
+    for fd in (keeper.slots.fd, keeper.budget.fd):
+        os.close(fd)

@@ -102,7 +102,7 @@ def test_a_lost_lease_ends_a_body_but_no_settle(scene: Scene, phase: Phase, live
     scene.look()
     assert scene.lives() is lives
     if lives:
-        assert kernel._run_state(scene.child.pid) not in "Tt"
+        assert kernel.run_state(scene.child.pid) not in "Tt"
 
 
 def test_a_child_that_has_kept_its_outcome_over_an_outage_gets_the_time_to_store_it(
@@ -128,7 +128,7 @@ def test_at_its_hard_deadline_a_child_that_has_gone_on_to_another_job_is_spared(
     scene.custody._hold_children(os.getpid())
     scene.own.begin(scene.token + 1)
     scene.custody._end_at_hard_deadline(lease)
-    eventually(lambda: kernel._run_state(scene.child.pid) == "S")
+    eventually(lambda: kernel.run_state(scene.child.pid) == "S")
     assert scene.job().state == "running"
 
 

@@ -2,12 +2,15 @@
 
 import faulthandler
 import logging
+import logging.config
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from structlog.testing import capture_logs
 
 from jobs import lifecycle, telemetry, wakeups
@@ -17,8 +20,9 @@ from tests.integration.attempts import detail, raising
 from workers import equipment, reporting, runner
 from workers.context import JobContext
 from workers.equipment import Equipment
-from workers.failures import JobCancelled, RetryLater
+from workers.failures import JobCancelled, JobTimeout, RetryLater
 from workers.limits import CANCEL_SIGNAL
+from workers.logbook import LOGGER
 from workers.slots import Phase
 
 # The limits of an attempt use the alarm signal that pytest-timeout would use.
@@ -151,7 +155,7 @@ def test_an_error_tracker_that_hangs_is_under_a_watch(run: Callable[..., Job], m
     noted("cancel_dump_traceback_later", "off")
     monkeypatch.setattr(reporting, "attempt_failed", lambda error, claim: watches.append("told"))
     run(raising(ValueError()))
-    assert watches == ["on", "off", "on", "told", "off"]
+    assert watches == ["on", "off", "on", "told", "off", "on", "off"]
 
 
 def _cancelled_from_outside(ctx: JobContext[Any]) -> None:
@@ -228,3 +232,70 @@ def test_each_decision_after_a_failure_is_one_line_with_its_reason(run: Callable
     assert (told[1]["decision"], told[1]["reason"], told[1]["deadline_at"]) == ("stop", "attempts", None)
     assert "secret" not in str(told)
     assert "10.0.0.7" not in str(told)
+
+
+class NoTime(RetryLater):
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.after = float("nan")
+
+
+def test_a_retry_later_of_no_time_is_the_jobs_failure(run: Callable[..., Job]) -> None:
+    job = run(raising(NoTime()), max_attempts=3)
+    assert (job.state, job.stopped_by, job.attempt) == ("failed", "not_retryable", 1)
+
+
+def test_a_coroutine_that_a_plain_function_returns_is_run(run: Callable[..., Job]) -> None:
+    """As of an async handler under a decorator."""
+
+    async def answer() -> int:
+        return 42
+
+    assert run(lambda ctx: answer()).result == 42
+
+
+@pytest.mark.parametrize("effect", ["once", "key alone"])
+def test_of_several_threads_of_a_handler_one_has_the_effect(run: Callable[..., Job], effect: str) -> None:
+    happened: list[int] = []
+
+    def handler(ctx: JobContext[Any]) -> int:
+        def act(number: int) -> None:
+            if effect == "once":
+                ctx.once("paid", lambda: happened.append(number))
+            elif ctx.once("paid"):
+                happened.append(number)
+            connections.close_all()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(act, range(8)))
+        return len(happened)
+
+    assert run(handler).result == 1
+
+
+def test_after_logging_was_configured_anew_the_next_jobs_lines_are_kept(run: Callable[..., Job]) -> None:
+    """As alembic and others do it: every logger that there is is switched off."""
+    book = equipment.mine().logbook
+    logging.getLogger(LOGGER).addHandler(book)
+    try:
+        run(lambda ctx: logging.config.dictConfig({"version": 1}))
+        job = run(lambda ctx: ctx.log.info("a line of the next job"))
+    finally:
+        logging.getLogger(LOGGER).removeHandler(book)
+        book.attach()
+        logging.getLogger(LOGGER).removeHandler(book)
+    assert "a line of the next job" in Attempt.objects.get(job=job).log
+
+
+@pytest.mark.parametrize(
+    ("left", "fired", "changed", "leaves"),
+    [([], None, [], False), (["Thread-1"], None, [], True), ([], JobTimeout, [], True), ([], None, ["umask"], True)],
+)
+def test_a_process_in_which_the_last_job_may_be_felt_takes_no_other(
+    monkeypatch: pytest.MonkeyPatch, left: list[str], fired: Any, changed: list[str], leaves: bool
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    me = SimpleNamespace(limits=SimpleNamespace(fired=fired), alterations=SimpleNamespace(found=lambda: changed))
+    runner._leave_if(cast(Any, me), left)
+    assert ended == [0] * leaves

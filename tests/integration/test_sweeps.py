@@ -1,5 +1,6 @@
 """The sweeps: whose turn it is, what each does, and what it leaves alone (P14, P17, P33)."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -391,13 +392,25 @@ def test_a_row_that_somebody_holds_keeps_no_sweep_waiting(sweep: str, other: Els
     settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS = 1
     if sweep == "reap":
         node = job_rows.a_node()
-        held, free = (job_rows.a_running_job(node)[0] for _ in range(2))
+        held, _ = (job_rows.a_running_job(node)[0] for _ in range(2))
         Job.objects.update(lease_until=job_rows.later(-1))
-        run = lifecycle.reap
     else:
-        held, free = job_rows.a_finished_job(finished_at=job_rows.later(-60)), None
-        run = sweeps.prune
+        held = job_rows.a_finished_job(finished_at=job_rows.later(-60))
+    run: Callable[[], int] = lambda: lifecycle.reap() if sweep == "reap" else sweeps.prune()  # noqa: E731
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=held.pk)
-        assert other.run(run, within_seconds=5) == (1 if free else 0)
+        assert other.run(run, within_seconds=5) == (1 if sweep == "reap" else 0)
     assert other.run(run) == 1
+
+
+@pytest.mark.parametrize(
+    ("seen_ago", "over_since", "reaped"), [(0.0, 1, 0), (0.0, 31, 1), (3.5, 1, 1)], ids=["beats", "too long", "silent"]
+)
+def test_a_lease_that_a_living_keeper_could_not_renew_is_not_yet_lost(
+    seen_ago: float, over_since: float, reaped: int
+) -> None:
+    """Somebody holds the row; when it is free, the keeper renews, or the child settles."""
+    node = job_rows.a_node(seen_at=job_rows.later(-seen_ago))
+    job_rows.a_running_job(node)
+    Job.objects.update(lease_until=job_rows.later(-over_since))
+    assert lifecycle.reap(queries.beat(), timedelta(seconds=30)) == reaped

@@ -1,6 +1,7 @@
 """What a keeper decides by itself, without a Celery."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -55,3 +56,26 @@ def test_a_worker_says_that_it_needs_linux(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(CommandError, match=r"^A worker runs on Linux only, and this is darwin"):
         call_command("worker", "light", skip_checks=True)
+
+
+STARTED_BADLY = """
+import signal, django
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.{hup})
+signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM, signal.SIGUSR2}})
+django.setup()
+from workers import strays
+from workers.keeper import Keeper
+strays.end_those_of_dead_keepers = strays.remove_folders_of_dead_keepers = strays.make_folder = lambda *_: None
+keeper = Keeper("light")
+keeper._become_keeper()
+print(signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL, signal.getsignal(signal.SIGHUP) == keeper._told_to_stop,
+      signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+@pytest.mark.parametrize(("hup", "heeded"), [("SIG_DFL", True), ("SIG_IGN", False)], ids=["as usual", "by nohup"])
+def test_a_worker_sees_its_children_end_and_hears_its_signals_however_it_was_started(hup: str, heeded: bool) -> None:
+    program = [sys.executable, "-c", STARTED_BADLY.format(hup=hup)]
+    ran = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.strip() == f"True {heeded} set()"

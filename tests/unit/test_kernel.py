@@ -1,10 +1,12 @@
 """What the keeper asks of the kernel, asked about real processes (P15)."""
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +55,37 @@ def test_a_child_that_one_list_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -
     lists = iter([{2}, {2, 3}, {2, 3}])
     monkeypatch.setattr(kernel, "_listed_children", lambda pid: next(lists))
     assert children_of(1) == {2, 3}
+
+
+def test_a_child_is_found_whichever_thread_started_it() -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    go_on = threading.Event()
+
+    def start() -> None:
+        started.append(subprocess.Popen(["sleep", "60"]))
+        go_on.wait(30)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    try:
+        eventually(lambda: started)
+        assert started[0].pid in children_of(os.getpid())
+    finally:
+        go_on.set()
+        thread.join()
+        started[0].kill()
+        started[0].wait()
+
+
+def test_where_one_cannot_look_there_may_be_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a descriptor left, say."""
+
+    def refuses(path: object) -> list[str]:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "listdir", refuses)
+    with pytest.raises(OSError, match="too many"):
+        children_of(os.getpid())
 
 
 def test_a_process_that_is_gone_has_no_children() -> None:

@@ -36,3 +36,9 @@ def test_a_cut_off_first_line_is_left_out() -> None:
 
 def test_what_cannot_be_stored_is_replaced() -> None:
     assert tail(b"a\0b\xff\n") == "a\ufffdb\ufffd\n"
+
+
+def test_of_one_line_that_is_longer_than_all_that_is_kept_the_end_is_kept() -> None:
+    kept = tail(b"before\n" + b"x" * KEPT_BYTES + b"the end\n")
+    assert kept.endswith("the end\n")
+    assert len(kept) == KEPT_BYTES

@@ -1,10 +1,14 @@
 """What callers read of an attempt's end."""
 
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
 import pytest
 
 from jobs.states import State
 from workers import outcomes
-from workers.failures import Fail, JobCancelled, JobTimeout
+from workers.failures import Fail, JobCancelled, JobTimeout, RetryLater
 from workers.retries import Retry
 
 
@@ -24,8 +28,21 @@ def test_of_a_fail_everything() -> None:
 
 
 @pytest.mark.parametrize("details", [object(), {"nan": float("nan")}, "a\0b", "\ud800"])
-def test_details_that_cannot_be_stored_are_a_bad_result(details: object) -> None:
-    assert outcomes.of_exception(Fail("x", "y", details), Retry(), False, False).error_code == "bad_result"
+def test_details_that_cannot_be_stored_are_left_out_and_operators_are_told(details: object) -> None:
+    outcome = outcomes.of_exception(Fail("x", "y", details), Retry(), False, False)
+    assert (outcome.error_code, outcome.error_message, outcome.error_details) == ("x", "y", None)
+    assert "Its details are left out: " in outcome.detail
+
+
+def test_details_that_are_too_large_cost_neither_code_nor_message() -> None:
+    outcome = outcomes.of_exception(Fail("x", "y", "z" * 2_000_000), Retry(), False, False)
+    assert (outcome.error_code, outcome.error_details) == ("x", None)
+    assert "at most" in outcome.detail
+
+
+@pytest.mark.parametrize("given", [1, "yes"])
+def test_whether_a_fail_is_retryable_is_yes_or_no(given: Any) -> None:
+    assert Fail("x", "y", retryable=given).retryable is True
 
 
 @pytest.mark.parametrize("code", ["", "No", "a-b", "1a", "a" * 64])
@@ -89,3 +106,14 @@ def test_an_exception_that_raises_when_it_is_asked_what_it_is_is_a_failure(error
         type(error).__name__,
         False,
     )
+
+
+@pytest.mark.parametrize("after", [Fraction(1, 2), Decimal("0.5"), True])
+def test_a_retry_later_is_told_in_any_kind_of_number(after: Any) -> None:
+    assert type(RetryLater(after).after) is float
+
+
+@pytest.mark.parametrize("after", [float("nan"), float("inf"), -1, 10**400])
+def test_a_retry_later_is_told_in_seconds_that_there_are(after: Any) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        RetryLater(after)

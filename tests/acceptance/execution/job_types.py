@@ -1,12 +1,16 @@
 """Handlers that do what handlers should not, for the tests of limits, cancels, retries and losses."""
 
+import _thread
 import faulthandler
 import itertools
 import json
+import multiprocessing
 import os
+import resource
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -103,6 +107,64 @@ def _leave_a_process(ctx: JobContext[Params]) -> None:
 
 def _leave_a_thread(ctx: JobContext[Params]) -> None:
     threading.Thread(target=time.sleep, args=(1000,)).start()
+
+
+def _leave_a_bare_thread(ctx: JobContext[Params]) -> None:
+    _thread.start_new_thread(lambda: time.sleep(1000), ())
+
+
+def _leave_a_process_of_a_thread(ctx: JobContext[Params]) -> None:
+    def start() -> None:
+        _leave_a_process(ctx)
+        time.sleep(1000)  # the process is this thread's child as long as it lives
+
+    threading.Thread(target=start, daemon=True).start()
+    while not Path(ctx.params.note).exists():
+        time.sleep(0.01)
+
+
+def _put_another_alarm(ctx: JobContext[Params]) -> None:
+    """In the place of ours; its default is to end the process."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    _loop(ctx)
+
+
+def _lower_its_limits(ctx: JobContext[Params]) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+
+
+def _use_processes_of_its_own(ctx: JobContext[Params]) -> None:
+    context = multiprocessing.get_context("fork")
+    for _ in range(5):
+        with context.Pool(2) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+    sleeper = context.Process(target=time.sleep, args=(100,))
+    sleeper.start()
+    sleeper.terminate()
+    sleeper.join(10)
+    assert sleeper.exitcode == -signal.SIGTERM
+
+
+def _put_something_in_the_background(ctx: JobContext[Params]) -> None:
+    """The shell ends at once, and what it started goes on."""
+    subprocess.run(f"(sleep 1.5; echo done > {ctx.params.note}) &", shell=True, check=True)
+    time.sleep(2.5)
+    assert Path(ctx.params.note).read_text() == "done\n"
+
+
+_DAEMON = "import os, sys, time; os.fork() and os._exit(0); os.setsid(); open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
+
+
+def _leave_a_daemon_and_come_back(ctx: JobContext[Params]) -> None:
+    """It bears no mark; the next attempt must not meet it."""
+    if ctx.attempt > 1:
+        assert not Path(f"/proc/{Path(ctx.params.note).read_text()}").exists()
+        Path(ctx.params.note).unlink()
+    subprocess.run([sys.executable, "-I", "-S", "-c", _DAEMON, ctx.params.note], env={}, check=True)
+    while not (Path(ctx.params.note).exists() and Path(ctx.params.note).read_text()):
+        time.sleep(0.01)
+    if ctx.attempt < 3:
+        raise RetryLater(0)
 
 
 def _hold(ctx: JobContext[Params]) -> None:
@@ -206,6 +268,13 @@ BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
     "start a process": _start_a_process,
     "leave a process": _leave_a_process,
     "leave a thread": _leave_a_thread,
+    "leave a bare thread": _leave_a_bare_thread,
+    "leave a process of a thread": _leave_a_process_of_a_thread,
+    "put another alarm": _put_another_alarm,
+    "lower its limits": _lower_its_limits,
+    "use processes of its own": _use_processes_of_its_own,
+    "put something in the background": _put_something_in_the_background,
+    "leave a daemon and come back": _leave_a_daemon_and_come_back,
     "hold": _hold,
     "hold a thread": _hold_a_thread,
     "hold and swallow": _hold_and_swallow,

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,11 @@ def test_a_fail_is_read_by_callers_and_not_tried_again(api: Api) -> None:
 def test_a_handler_may_say_when(api: Api) -> None:
     job = api.ended(api.submit("tests.behave", {"how": "say when"}))
     assert (job["state"], job["attempt"], job["failures"]) == ("succeeded", 2, 1)
+
+
+def test_no_attempt_meets_a_process_of_the_one_before(api: Api, word: Path) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "leave a daemon and come back", "note": str(word)}))
+    assert (job["state"], job["attempt"]) == ("succeeded", 3), job["error"]
 
 
 @pytest.mark.parametrize("how", ["exit", "run out of memory"])

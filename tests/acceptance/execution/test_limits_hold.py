@@ -12,6 +12,7 @@ from tests.acceptance.diary import Diary
 from tests.acceptance.execution.conftest import attempts_of
 from tests.acceptance.times import Times
 from tests.api_client import Api
+from tests.history.events import BodyBegan
 from tests.history.nemesis import PauseKeeper, afflicted
 from tests.history.recorder import History
 from tests.history.server_nemesis import POSTGRES, REDIS, Stop
@@ -90,17 +91,43 @@ def test_what_it_logged_before_it_was_ended_is_kept(stack: Stack, api: Api, time
     assert "a line that is kept" in attempts_of(stack, job["id"])[0][4]
 
 
-@pytest.mark.parametrize("how", ["start a process", "leave a process"])
+@pytest.mark.parametrize("how", ["start a process", "leave a process", "leave a process of a thread"])
 def test_the_processes_of_a_job_go_with_it(api: Api, word: Path, how: str) -> None:
     api.ended(api.submit("tests.behave", {"how": how, "note": str(word)}, timeout_seconds=LIMIT))
     eventually(lambda: not processes.lives(int(word.read_text())), 3)
 
 
-def test_a_thread_that_was_left_takes_its_process_with_it_and_the_job_succeeds(stack: Stack, api: Api) -> None:
-    before = set(processes.with_descendants(stack.pid("worker-heavy")))
-    job = api.ended(api.submit("tests.behave", {"how": "leave a thread"}))
-    assert job["state"] == "succeeded"
-    eventually(lambda: not all(processes.lives(pid) for pid in before), 5)
+@pytest.mark.parametrize("how", ["leave a thread", "leave a bare thread", "lower its limits"])
+def test_what_the_next_job_would_feel_takes_its_process_with_it_and_the_job_succeeds(
+    api: Api, history: History, how: str
+) -> None:
+    assert api.ended(api.submit("tests.behave", {"how": how}))["state"] == "succeeded"
+    _has_left(history)
+
+
+def test_a_process_in_which_a_handler_was_cut_short_takes_no_other_job(api: Api, history: History) -> None:
+    """It may have been in the middle of an import, which cannot be begun a second time."""
+    api.ended(api.submit("tests.behave", {"how": "loop"}, timeout_seconds=LIMIT))
+    _has_left(history)
+
+
+def _has_left(history: History) -> None:
+    [body] = [event for event in history.events(BodyBegan) if isinstance(event, BodyBegan)]
+    eventually(lambda: not processes.lives(body.pid), 5)
+
+
+def test_a_handler_that_has_taken_our_alarm_has_timed_out_all_the_same(stack: Stack, api: Api, times: Times) -> None:
+    """Its process ends without a trace, as it does where no trace can be written."""
+    job = api.ended(api.submit("tests.behave", {"how": "put another alarm"}, timeout_seconds=LIMIT))
+    _must_have_timed_out(job, times)
+    assert job["attempt"] == 1
+    assert "left no trace" in attempts_of(stack, job["id"])[0][3]
+
+
+@pytest.mark.parametrize("how", ["use processes of its own", "put something in the background"])
+def test_what_a_handler_starts_works_as_anywhere_while_it_runs(api: Api, word: Path, how: str) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": how, "note": str(word)}), 30)
+    assert (job["state"], job["attempt"]) == ("succeeded", 1), job["error"]
 
 
 def test_a_deadline_that_comes_before_the_limit_is_named(api: Api, times: Times) -> None:

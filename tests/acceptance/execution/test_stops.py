@@ -18,8 +18,10 @@ from tests.acceptance.times import Times
 from tests.api_client import Api
 from tests.history.nemesis import Away, Terminate, TerminateAll, afflicted
 from tests.history.recorder import History
+from tests.history.server_nemesis import POSTGRES, Freeze
 from tests.processes import lives
 from tests.waiting import eventually
+from workers.keeper import SIGN_OFF_SECONDS
 
 TERMS, FULL_TERMS = 20, 200
 WAITING = 4
@@ -76,6 +78,20 @@ def test_what_does_not_finish_in_the_grace_is_given_back_without_blame(stack: St
     assert (again["state"], again["attempt"], again["failures"]) == ("succeeded", 2, 0)
 
 
+def test_a_worker_ends_in_time_also_while_the_database_does_not_answer(
+    stack: Stack, api: Api, diary: Diary, times: Times
+) -> None:
+    """What it cannot give back then, the reaper does later."""
+    running = api.submit("tests.note", diary.params("frozen", cost_class="heavy", held=True), timeout_seconds=120)
+    diary.wait_until_began("frozen")
+    with afflicted(diary.history, stack, Freeze(POSTGRES)):
+        asked = time.monotonic()
+        with afflicted(diary.history, stack, TerminateOnly("worker-heavy", times.stop_grace)):
+            assert time.monotonic() - asked <= times.stop_grace + SIGN_OFF_SECONDS + 3
+    diary.open_gate()
+    assert api.ended(running, 60)["state"] == "succeeded"
+
+
 @pytest.mark.timeout(3600)
 def test_a_worker_terminated_again_and_again_loses_nothing_and_repeats_nothing_that_ended(
     stack: Stack, api: Api, diary: Diary, times: Times, full: bool
@@ -107,6 +123,13 @@ def test_a_worker_terminated_again_and_again_loses_nothing_and_repeats_nothing_t
     assert len(states) >= TERMS
     assert len(diary.began()) == _attempts(stack, accepted), "starts equal recorded attempts"
     assert len(diary.ended()) == len(states), "nothing that had ended was run again"
+
+
+@dataclass(frozen=True)
+class TerminateOnly(Terminate):
+    """Over when it has ended, since the next one cannot be there yet."""
+
+    def recovered(self, stack: Stack) -> None: ...
 
 
 @dataclass(frozen=True)
