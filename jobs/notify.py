@@ -47,6 +47,7 @@ class Waiters:
         self._waiting: dict[UUID, set[Waiter]] = defaultdict(set)
         self._per_client: Counter[int] = Counter()
         self._listener: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     def join(self, job_id: UUID, client_id: int) -> Waiter | None:
         """None if too many wait here already. Whoever joins leaves."""
@@ -72,6 +73,12 @@ class Waiters:
         with self._lock:
             return self._per_client.total()
 
+    def stop(self) -> None:
+        """Let go of the thread and its connections; for tests."""
+        self._stopped.set()
+        if self._listener is not None:
+            self._listener.join(5)
+
     def _ended(self, jobs: Iterable[UUID]) -> None:
         with self._lock:
             told = [waiter for job_id in jobs for waiter in self._waiting.get(job_id, ())]
@@ -90,11 +97,13 @@ class Waiters:
 
     def _listen_for_ever(self) -> None:
         notices, looked_at = _Notices(), 0.0
-        while True:
+        while not self._stopped.is_set():
             self._ended(notices.wait(LOOK_SECONDS))
             if (awaited := self._awaited()) and time.monotonic() - looked_at >= LOOK_SECONDS:
                 self._ended(_no_longer_live(awaited))
                 looked_at = time.monotonic()
+        notices.close()
+        connection.close()
 
 
 class _Notices:
@@ -114,6 +123,10 @@ class _Notices:
             time.sleep(seconds)
             return []
 
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+
     def _messages(self, seconds: float) -> Iterator[Any]:
         message = self._subscription.get_message(ignore_subscribe_messages=True, timeout=seconds)
         while message is not None:
@@ -129,7 +142,7 @@ def _subscribed(client: Any) -> Any:
 
 def _job_of(message: Any) -> UUID | None:
     try:
-        return UUID(message["data"].decode())
+        return UUID(message["data"].decode(errors="replace"))
     except ValueError:
         return None  # anybody may publish on a channel
 

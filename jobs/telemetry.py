@@ -72,6 +72,7 @@ RUN = Histogram(
 STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer owned its job; they change nothing.")
 RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision", "reason"])
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
+ORPHANED = Counter("jobs_orphaned", "Jobs that ran on although their caller had stopped waiting for them.")
 HTTP = Histogram(
     "http_request_seconds",
     "In Django, by route: without the body's arrival and the wait for a thread.",

@@ -6,8 +6,12 @@ of a server without a main process is whatever started it, a shell perhaps; so t
 """
 
 import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -63,6 +67,29 @@ def _body_bytes(path: str) -> int:
     return sys.maxsize if most is None else most  # None is Django's word for no limit
 
 
+def _application() -> ThreadBridge:
+    handler = get_wsgi_application()
+    from jobs import notify  # only once Django is set up
+    from jobs.api.waiting import WAITED
+
+    notify.tell_of_ends()
+    limits = Limits(_body_bytes, lambda path: path.startswith(API))
+    return ThreadBridge(handler, _own_answer, limits, WAITED, _when_told_to_stop)
+
+
+def _when_told_to_stop(act: Callable[[], object]) -> None:
+    """Besides what the server does then: asyncio hears of a signal by a descriptor, and others are called on."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+
+        def told(number: int, frame: FrameType | None, before: Any = before) -> None:
+            act()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(number, told)
+
+
 def _is_granian(command: list[str]) -> bool:
     """Of `granian …`, or `python -m granian …`."""
     return any(Path(word).name == "granian" for word in command[:4])
@@ -71,4 +98,4 @@ def _is_granian(command: list[str]) -> bool:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 if _is_granian(kernel.command_of(os.getppid())):
     kernel.die_with_parent()
-application = ThreadBridge(get_wsgi_application(), _own_answer, Limits(_body_bytes, lambda path: path.startswith(API)))
+application = _application()

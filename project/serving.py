@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from project.wsgi_call import WAITED, Answer, Application, Hold, Message, environ_of, run
+from project.wsgi_call import Answer, Application, Hold, Message, environ_of, run
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -36,6 +36,7 @@ class Full(Exception):
 class Limits:
     """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
 
+    again_seconds: how long one that was held waits for a thread, since all who wait for one job are told at once.
     body_bytes: by path, the largest body that could be acceptable. held_bytes: of all bodies at once. refuses_by_length: whether Django says of a longer one
     that it is too long, from its length alone; where it would not look, the answer is ours.
     """
@@ -45,6 +46,7 @@ class Limits:
     threads: int = 4
     waiting: int = 256
     wait_seconds: float = 2.0
+    again_seconds: float = 10.0
     body_seconds: float = 30.0
     stop_seconds: float = 8.0
     held_bytes: int = 64 * 1024 * 1024
@@ -53,11 +55,22 @@ class Limits:
 class ThreadBridge:
     """An ASGI application around a WSGI one. `/healthz` is answered on the event loop: it says that this process lives."""
 
-    def __init__(self, application: Application, own_answer: Callable[[int, str], Answer], limits: Limits) -> None:
+    def __init__(
+        self,
+        application: Application,
+        own_answer: Callable[[int, str], Answer],
+        limits: Limits,
+        waited: str = "waited",
+        when_told_to_stop: Callable[[Callable[[], object]], None] = lambda act: None,
+    ) -> None:
         """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
 
-        200 is /healthz; 400, 408, 413 and 503 are refusals.
+        200 is /healthz; 400, 408, 413 and 503 are refusals. `waited`: where a request that is asked once more finds its hold in its
+        environ. `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered first says so in
+        ASGI's lifespan only when none is left.
         """
+        self._waited = waited
+        self._when_told_to_stop = when_told_to_stop
         self._application = application
         self._own_answer = own_answer
         self._limits = limits
@@ -78,20 +91,26 @@ class ThreadBridge:
             await send({"type": "websocket.close"})
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        self._when_told_to_stop(lambda: loop.call_soon_threadsafe(self._wait_no_longer))
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await self._stop()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _stop(self) -> None:
-        """What is being answered is answered; who waits is told what is known."""
-        self._stopping = True
-        for no_longer in self._answering:
-            no_longer.set()
+        """What is being answered is answered."""
+        self._wait_no_longer()
         until = asyncio.get_running_loop().time() + self._limits.stop_seconds
         while self._answering and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.01)
         self._threads.shutdown(wait=False)
+
+    def _wait_no_longer(self) -> None:
+        """Who waits is told what is known."""
+        self._stopping = True
+        for no_longer in self._answering:
+            no_longer.set()
 
     async def _answer_in_time(self, scope: Message, receive: Receive, send: Send) -> None:
         no_longer = asyncio.Event()
@@ -160,12 +179,16 @@ class ThreadBridge:
             return False
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._limits.wait_seconds):
+            return await self._got_one_within(self._limits.wait_seconds)
+        finally:
+            self._waiting -= 1
+
+    async def _got_one_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
                 await self._free.acquire()
         except TimeoutError:
             return False
-        finally:
-            self._waiting -= 1
         return True
 
     async def _pass_on(self, environ: dict[str, Any], send: Send) -> Answer | None:
@@ -206,9 +229,9 @@ class ThreadBridge:
 
     async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
         """The first answer if now there is none, or a failure: it is still true."""
-        if not await self._got_a_thread():
+        if not await self._got_one_within(self._limits.again_seconds):
             return first
-        second = await self._pass_on({**environ_of(scope, b""), WAITED: hold}, send)
+        second = await self._pass_on({**environ_of(scope, b""), self._waited: hold}, send)
         return first if second is not None and second.status >= 500 else second
 
 

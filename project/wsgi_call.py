@@ -12,9 +12,6 @@ Headers = list[tuple[bytes, bytes]]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-WAITED = "weighbridge.waited"  # its hold, in the environ of a request that is asked once more
-
-
 class Hold(Protocol):
     """What a response bears as `hold` if its caller would rather wait for a later one."""
 

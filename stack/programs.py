@@ -16,6 +16,8 @@ from stack.supervision import Program
 ROOT = Path(__file__).resolve().parent.parent
 # A keeper may take 5 s beyond the grace to end what did not finish; 5 more for it to go.
 BEYOND_GRACE_SECONDS = 10
+# At once in one web process: most of them callers who wait for a job, which costs a few kilobytes each.
+WEB_REQUESTS = 4096
 # Requests are short; a web process that has not answered its last one by then is cut off.
 WEB_STOP_SECONDS = 10
 # A fast shutdown of PostgreSQL ends with a checkpoint, which a slow disk may draw out.
@@ -81,6 +83,7 @@ def _web_command(plan: Plan, places: Places) -> list[str]:
         "--host": "127.0.0.1",
         "--port": places.web_port,
         "--workers": plan.web_processes,
+        "--backpressure": WEB_REQUESTS,
         "--workers-kill-timeout": WEB_STOP_SECONDS,
         "--static-path-route": "/static",
         "--static-path-mount": places.data_dir / "static",

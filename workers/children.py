@@ -14,7 +14,7 @@ from django.db import close_old_connections
 from kombu.transport.redis import Channel
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from jobs import classes
+from jobs import classes, notify
 from workers import equipment
 from workers.kernel import adopt_orphans, die_with_parent
 from workers.limits import CANCEL_SIGNAL
@@ -73,6 +73,7 @@ def settle_in(**kwargs: Any) -> None:
     os.setsid()
     _be_nice()
     _make_forks_hear()
+    notify.tell_of_ends()
     equipment.mine()  # its signal handlers stand before the keeper could send it one
 
 

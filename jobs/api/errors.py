@@ -53,6 +53,7 @@ TITLES = {
     "unavailable": "Jobs cannot be accepted now.",
     "unknown_type": "There is no such job type.",
     "unsupported_media_type": "The body must be JSON.",
+    "would_deadlock": "This job would wait for itself.",
 }
 
 
@@ -140,6 +141,14 @@ class Problem(Exception):
     @classmethod
     def internal_error(cls) -> "Problem":
         return cls(500, "internal_error", "The error was logged under this request's id.")
+
+    @classmethod
+    def would_deadlock(cls, cost_class: str) -> "Problem":
+        sentence = (
+            f"A running job of class {cost_class} would wait for another of its class, and may hold the process that the other one needs."
+            " Submit it without waiting, and look for its result in a later attempt (RetryLater); or give one of the two another class."
+        )
+        return cls(422, "would_deadlock", sentence, cost_class=cost_class)
 
     @classmethod
     def job_held(cls) -> "Problem":

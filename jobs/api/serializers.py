@@ -169,8 +169,12 @@ def summary(row: Job) -> dict[str, Any]:
         "error": row.error,
         "timings": _timings(row),
         "labels": row.labels,
-        "links": {"self": f"/api/v1/jobs/{row.id}"},
+        "links": {"self": address(row)},
     }
+
+
+def address(row: Job) -> str:
+    return f"/api/v1/jobs/{row.id}"
 
 
 def _instant(value: datetime | None) -> str | None:

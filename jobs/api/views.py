@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import admission, classes, idempotency, lifecycle, listing, queries, registry
-from jobs.api import conditions, pages, serializers
+from jobs.api import conditions, pages, serializers, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something
 from jobs.api.requests import REQUEST_ID
@@ -40,6 +40,8 @@ class Jobs(View):
         return Response(pages.shown(found, jobs, request.query_params, request.path))
 
     def post(self, request: Request) -> Response:
+        if (hold := waiting.waited(request)) is not None:
+            return _after_the_wait(request, hold)
         body, key = json_of(request), None
         if "Idempotency-Key" in request.headers:
             key = idempotency.read(request.headers["Idempotency-Key"], "POST", request.path, body)
@@ -48,6 +50,7 @@ class Jobs(View):
         submission = serializers.submission(
             body, _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms"), key
         )
+        waiting.refuse_deadlock(request, submission.cost_class.name)
         with changing_something():
             answer = admission.submit(submission)
         match answer:
@@ -56,21 +59,27 @@ class Jobs(View):
             case admission.Replayed(job):
                 return _replayed(request, job)
             case admission.Admitted(job):
-                return _accepted(request, job)
+                return _accepted_or_held(request, job, cancel_if_left=key is None)
 
 
 class OneJob(View):
     scopes = {"GET": READ, "DELETE": CANCEL}
 
     def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
-        job = _as_it_is(request, job_id)
+        job, hold = _as_it_is(request, job_id), waiting.waited(request)
+        if hold is None:
+            waiting.refuse_deadlock(request, job.cost_class)
         shown = serializers.job(job)
         tag = conditions.etag(shown)
         conditions.must_match(request.headers, tag)
-        headers = {"ETag": tag, **serializers.server_timing(job), **_when_to_ask(job)}
-        if conditions.has_it(request.headers, tag):
-            return conditions.not_modified(headers)
-        return Response(shown, headers=headers)
+        headers = {"ETag": tag, **serializers.server_timing(job), **_when_to_ask(job), **_vary(request)}
+        if hold is not None or (waiting.asked_seconds(request.headers) and State(job.state).terminal):
+            headers |= waiting.applied(waiting.asked_seconds(request.headers))
+        has_it = conditions.has_it(request.headers, tag)
+        answer = conditions.not_modified(headers) if has_it else Response(shown, headers=headers)
+        if hold is None:
+            waiting.hold(request, job, answer)
+        return answer
 
     def delete(self, request: Request, job_id: UUID) -> Response:
         job = _as_it_is(request, job_id)
@@ -114,7 +123,34 @@ def _accepted(request: Request, job: Job, **headers: str) -> Response:
 
 
 def _replayed(request: Request, job: Job) -> Response:
-    return _accepted(request, _expired_if_due(request, job), **{"Idempotency-Replayed": "true"})
+    job = _expired_if_due(request, job)
+    return _accepted_or_held(request, job, cancel_if_left=False, **{"Idempotency-Replayed": "true"})
+
+
+def _accepted_or_held(request: Request, job: Job, *, cancel_if_left: bool, **headers: str) -> Response:
+    """202, or, for who waits, what becomes of the job until then."""
+    seconds = waiting.asked_seconds(request.headers)
+    if seconds and State(job.state).terminal:
+        return Response(_as_allowed(request, job), headers={**headers, **_place(job), **waiting.applied(seconds)})
+    answer = _accepted(request, job, **_vary(request), **headers)
+    waiting.hold(request, job, answer, cancel_if_left=cancel_if_left, headers=headers)
+    return answer
+
+
+def _after_the_wait(request: Request, hold: waiting.JobHold) -> Response:
+    job = _as_it_is(request, hold.waiter.job_id)
+    headers = {**hold.headers, **waiting.applied(hold.seconds)}
+    if State(job.state).terminal:
+        return Response(_as_allowed(request, job), headers={**headers, **_place(job)})
+    return _accepted(request, job, **headers)
+
+
+def _vary(request: Request) -> dict[str, str]:
+    return {"Vary": "Prefer"} if "Prefer" in request.headers else {}
+
+
+def _place(job: Job) -> dict[str, str]:
+    return {"Location": serializers.address(job)}
 
 
 def _when_to_ask(job: Job) -> dict[str, str]:

@@ -12,7 +12,7 @@ changed: two statements would leave a gap for a killed process to stand in.
 
 from jobs.lifecycle.attempts import Outcome, Remains, lose, reap, release, retry, settle
 from jobs.lifecycle.claims import HARD_DEADLINE_MARGIN_SECONDS, Claim, Claimant, claim
-from jobs.lifecycle.endings import cancel, expire, fail_unknown_types
+from jobs.lifecycle.endings import cancel, expire, fail_unknown_types, withdraw
 from jobs.lifecycle.moves import ended
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "release",
     "retry",
     "settle",
+    "withdraw",
 ]

@@ -35,6 +35,22 @@ RETURNING id, state, cost_class, {AWAITED}
 """
 
 
+def withdraw(job_id: UUID) -> State | None:
+    """End a queued job whose caller has gone (P38): CANCELLED, or None if it was no longer queued, and then it goes on."""
+    state = state_of(moved(_WITHDRAW, {"job": job_id}))
+    if state is not None:
+        log.info("withdrawn", job_id=str(job_id))
+    return state
+
+
+_WITHDRAW = f"""
+UPDATE jobs_job
+SET state = 'cancelled', finished_at = clock_timestamp(), cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp())
+WHERE id = %(job)s AND state = 'queued'
+RETURNING id, state, cost_class, {AWAITED}
+"""
+
+
 def expire(job_id: UUID | None = None, client_id: int | None = None) -> int:
     """End queued jobs past their start_by: this one, one client's, or all; the number of them (P2, P26)."""
     rows = moved(_EXPIRE, {"job": job_id, "client": client_id})

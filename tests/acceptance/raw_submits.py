@@ -6,9 +6,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from stack.local import Stack
+from tests.acceptance import records
 from tests.acceptance.diary import Diary
 from tests.history.events import SubmitAccepted, SubmitInvoked, SubmitRefused
 from tests.history.recorder import SUBMISSION, now
+from tests.waiting import eventually
 
 
 class RawSubmit:
@@ -46,6 +48,15 @@ class RawSubmit:
         else:
             self._history.append(SubmitRefused(self._call, status, str(told["code"]), now()))
         return status, told
+
+    def leave(self) -> str:
+        """Without an answer, once the job is there; its id, which the caller was never told."""
+        job_id = eventually(lambda: records.job_of(self._stack.database_url, self.submission))
+        assert job_id is not None
+        self._history.append(SubmitInvoked(self._call, self.submission, now()))
+        self._history.append(SubmitAccepted(self._call, job_id, 202, now()))
+        self._connection.close()
+        return job_id
 
     def _read(self) -> tuple[int, dict[str, Any]]:
         raw = b""

@@ -6,6 +6,8 @@ from datetime import datetime
 import psycopg
 from psycopg.rows import class_row
 
+from tests.history.recorder import SUBMISSION
+
 
 @dataclass(frozen=True)
 class Record:
@@ -29,6 +31,15 @@ def jobs(database_url: str, cost_class: str = "%") -> list[Record]:
             [cost_class],
         )
         return cursor.fetchall()
+
+
+def job_of(database_url: str, submission: str) -> str | None:
+    """The id of the job that bears the label of a submission."""
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(
+            "SELECT id::text FROM jobs_job WHERE labels->>%s = %s", [SUBMISSION, submission]
+        ).fetchone()
+    return None if row is None else str(row[0])
 
 
 def execute(database_url: str, statement: str) -> None:

@@ -167,7 +167,7 @@ def _leave_a_daemon_and_come_back(ctx: JobContext[Params]) -> None:
         raise RetryLater(0)
 
 
-def _hold(ctx: JobContext[Params]) -> None:
+def _hold(ctx: JobContext[Params], seconds: float = 60.0) -> None:
     """A file, a connection and a process of its own, and a place in a bulkhead, until it is ended for it."""
     word, address = Path(ctx.params.note), urlsplit(ctx.params.url)
     file = word.with_suffix(".held").open("w")
@@ -175,7 +175,13 @@ def _hold(ctx: JobContext[Params]) -> None:
     child = subprocess.Popen(["sleep", "1000"])
     held = [os.readlink(f"/proc/self/fd/{one.fileno()}") for one in (file, line)]
     word.write_text(json.dumps({"pid": os.getpid(), "child": child.pid, "held": held}))
-    ctx.fan_out({"hangs": Call(ctx.params.url, bulkhead=Bulkhead(word.parent, "held", 1))}, 60)
+    ctx.fan_out({"hangs": Call(ctx.params.url, bulkhead=Bulkhead(word.parent, "held", 1))}, seconds)
+    if seconds < 60:
+        raise Fail("held", "It held so much.")  # with all of it in the frame
+
+
+def _hold_and_fail(ctx: JobContext[Params]) -> None:
+    _hold(ctx, 1.0)
 
 
 def _hold_a_thread(ctx: JobContext[Params]) -> None:
@@ -277,6 +283,7 @@ BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
     "leave a daemon and come back": _leave_a_daemon_and_come_back,
     "hold": _hold,
     "hold a thread": _hold_a_thread,
+    "hold and fail": _hold_and_fail,
     "hold and swallow": _hold_and_swallow,
     "use numpy": _use_numpy,
     "use the database": _use_the_database,

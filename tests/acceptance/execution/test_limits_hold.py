@@ -21,7 +21,7 @@ from tests.waiting import eventually
 LIMIT = 0.5
 CEILING = 30.0  # of class light
 BEYOND = 2.0  # limit and grace
-USABLE_SECONDS = 5.0  # until a child that was ended has its successor, on a busy machine
+USABLE_SECONDS = 10.0  # until a child that was ended has its successor, on a busy machine
 
 # Whether the watchdog has to end it, and so leaves a trace of where it stood.
 STUBBORN = {

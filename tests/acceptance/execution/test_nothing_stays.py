@@ -31,21 +31,38 @@ def service() -> Iterator[tuple[str, Counts]]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize(
-    ("how", "goes_on"),
-    [("hold", True), ("hold a thread", False), ("hold and swallow", False)],
-)
-def test_nothing_that_it_held_outlives_it(
-    api: Api, word: Path, service: tuple[str, Counts], end: str, how: str, goes_on: bool
+@pytest.mark.parametrize("how", ["hold", "hold a thread", "hold and swallow"])
+def test_nothing_that_it_held_outlives_a_job_that_was_cut_short(
+    api: Api, word: Path, service: tuple[str, Counts], end: str, how: str
 ) -> None:
-    url, counts = service
     fields, expected = ENDS[end]
+    pid = _must_hold_nothing_after(api, word, service, how, expected, fields)
+    eventually(lambda: not processes.lives(pid), BOUND)
+
+
+def test_nothing_that_it_held_outlives_a_job_that_failed_and_its_process_goes_on(
+    api: Api, word: Path, service: tuple[str, Counts]
+) -> None:
+    pid = _must_hold_nothing_after(api, word, service, "hold and fail", ("failed", "held"), {})
+    assert processes.lives(pid), "there was nothing to end it for"
+
+
+def _must_hold_nothing_after(
+    api: Api,
+    word: Path,
+    service: tuple[str, Counts],
+    how: str,
+    expected: tuple[str, str],
+    fields: dict[str, float],
+) -> int:
+    """The pid of the process that ran it."""
+    url, counts = service
     job_id = api.submit("tests.behave", {"how": how, "note": str(word), "url": url}, **fields)
     eventually(lambda: counts.now == 1, every_seconds=0.01)  # the call that has the place; all else was there before it
     told = json.loads(word.read_text())
     held, pid = set(told["held"]), told["pid"]
     assert held <= _open_in(pid)
-    if end == "cancel":
+    if expected == ENDS["cancel"][1]:
         assert api.cancel(job_id).status_code == 202
     assert _end_of(api.ended(job_id)) == expected
 
@@ -54,10 +71,7 @@ def test_nothing_that_it_held_outlives_it(
     eventually(lambda: counts.open_connections == 0, BOUND)
     with Bulkhead(word.parent, "held", 1).hold(Deadline.after(BOUND)):
         pass
-    if goes_on:
-        assert processes.lives(pid), "there was nothing to end it for"
-    else:
-        eventually(lambda: not processes.lives(pid), BOUND)
+    return int(pid)
 
 
 def _end_of(job: dict[str, Any]) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tests.waiting import eventually
 from workers.keeper import SIGN_OFF_SECONDS
 
 TERMS, FULL_TERMS = 20, 200
+CLASSES = ("light", "heavy")
 WAITING = 4
 
 
@@ -93,36 +95,64 @@ def test_a_worker_ends_in_time_also_while_the_database_does_not_answer(
 
 
 @pytest.mark.timeout(3600)
-def test_a_worker_terminated_again_and_again_loses_nothing_and_repeats_nothing_that_ended(
+def test_workers_terminated_again_and_again_lose_nothing_and_repeat_nothing_that_ended(
     stack: Stack, api: Api, diary: Diary, times: Times, full: bool
 ) -> None:
-    accepted: list[str] = []
+    """Both of them side by side, each with its own callers."""
+    accepted: dict[str, list[str]] = {name: [] for name in CLASSES}
     done = threading.Event()
-
-    def submit() -> None:
-        while not done.is_set():
-            name = f"t{len(accepted)}"
-            accepted.append(api.submit("tests.note", diary.params(name, seconds=0.05, cost_class="heavy")))
-            # On a busy machine a restart takes ten seconds and a worker is ended again after its first job. None of so few
-            # then waits for as long as it may.
-            eventually(lambda: api.cost_class("heavy")["waiting"] < WAITING or done.is_set(), 60)
-            done.wait(0.2)
-
-    caller = threading.Thread(target=submit)
-    caller.start()
-    try:
-        for _ in range(FULL_TERMS if full else TERMS):
-            _terminate_and_see_it_work_again(stack, diary, times)
-    finally:
-        done.set()
-        caller.join()
+    with ThreadPoolExecutor(2 * len(CLASSES)) as threads:
+        try:
+            callers = [threads.submit(_submit_until, done, api, diary, name, accepted[name]) for name in CLASSES]
+            each = (FULL_TERMS if full else TERMS) // len(CLASSES)
+            list(threads.map(lambda name: _terminate_often(stack, diary, times, name, each), CLASSES))
+        finally:
+            done.set()
+    for caller in callers:
+        caller.result()
 
     stack.wait_ready(60)
-    states = [api.ended(job_id, 120)["state"] for job_id in accepted]
+    jobs = [job_id for of_class in accepted.values() for job_id in of_class]
+    states = [api.ended(job_id, 120)["state"] for job_id in jobs]
     assert set(states) == {"succeeded"}, "none lost, none stuck, none too late"
     assert len(states) >= TERMS
-    assert len(diary.began()) == _attempts(stack, accepted), "starts equal recorded attempts"
+    assert len(diary.began()) == _attempts(stack, jobs), "starts equal recorded attempts"
     assert len(diary.ended()) == len(states), "nothing that had ended was run again"
+
+
+def _submit_until(done: threading.Event, api: Api, diary: Diary, name: str, accepted: list[str]) -> None:
+    while not done.is_set():
+        params = diary.params(f"{name}{len(accepted)}", seconds=0.05, cost_class=name)
+        accepted.append(api.submit("tests.note", params))
+        # On a busy machine a restart takes ten seconds and a worker is ended again after its first job. None of so few
+        # then waits for as long as it may.
+        eventually(lambda: api.cost_class(name)["waiting"] < WAITING or done.is_set(), 60)
+        done.wait(0.2)
+
+
+def _terminate_often(stack: Stack, diary: Diary, times: Times, name: str, often: int) -> None:
+    """Each time once it is seen to work."""
+    for _ in range(often):
+        asked = time.monotonic()
+        terminate = TerminateUntilItWorks(f"worker-{name}", times.stop_grace, diary, name)
+        with afflicted(diary.history, stack, terminate) as ended:
+            eventually(lambda old=ended[0]: _runs_anew(stack, f"worker-{name}", old), 30)  # type: ignore[misc]
+            assert time.monotonic() - asked < 30
+
+
+@dataclass(frozen=True)
+class TerminateUntilItWorks(Terminate):
+    """Over when the next worker has ended a job, however long the rest of its node takes to be there."""
+
+    diary: Diary
+    cost_class: str
+
+    def recovered(self, stack: Stack) -> None:
+        ended_before = self._ended()
+        eventually(lambda: self._ended() > ended_before, 60)
+
+    def _ended(self) -> int:
+        return sum(name.startswith(self.cost_class) for name in self.diary.ended())
 
 
 @dataclass(frozen=True)
@@ -132,27 +162,9 @@ class TerminateOnly(Terminate):
     def recovered(self, stack: Stack) -> None: ...
 
 
-@dataclass(frozen=True)
-class TerminateUntilItWorks(Terminate):
-    """Over when the next worker has ended a job, however long the rest of its node takes to be there."""
-
-    diary: Diary
-
-    def recovered(self, stack: Stack) -> None:
-        ended_before = len(self.diary.ended())
-        eventually(lambda: len(self.diary.ended()) > ended_before, 60)
-
-
-def _terminate_and_see_it_work_again(stack: Stack, diary: Diary, times: Times) -> None:
-    asked = time.monotonic()
-    with afflicted(diary.history, stack, TerminateUntilItWorks("worker-heavy", times.stop_grace, diary)) as ended:
-        eventually(lambda: _runs_anew(stack, ended[0]), 30)
-        assert time.monotonic() - asked < 30
-
-
-def _runs_anew(stack: Stack, old: int) -> bool:
+def _runs_anew(stack: Stack, program: str, old: int) -> bool:
     try:
-        return stack.pid("worker-heavy") != old
+        return stack.pid(program) != old
     except StackError:  # between two starts
         return False
 

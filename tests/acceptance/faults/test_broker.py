@@ -1,6 +1,7 @@
 """The broker flushed, refused, hung: nothing is lost, every submit is answered in time."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import httpx
@@ -123,3 +124,17 @@ def _must_all_run_once(api: Api, diary: Diary, answers: list[Answer]) -> None:
         job = api.ended(answer.job_id, CONSUME_AGAIN_SECONDS)
         assert (job["state"], job["attempt"]) == ("succeeded", 1)
     assert sorted(diary.began()) == sorted(f"a{i}" for i in range(len(answers)))
+
+
+def test_who_waits_is_told_within_a_second_also_while_the_broker_is_away(stack: Stack, api: Api, diary: Diary) -> None:
+    """The notice cannot be sent; each web process asks the database for all of its waiters (P31)."""
+    job_id = api.submit("tests.note", diary.params("awaited", cost_class="heavy", held=True))
+    diary.wait_until_began("awaited")
+    with afflicted(diary.history, stack, Stop(REDIS)), ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(api.http.get, f"/jobs/{job_id}", headers={"Prefer": "wait=15"})
+        assert not answer.done()
+        diary.open_gate()
+        ended = api.ended(job_id, 5)
+        told = answer.result(1.0 + ALLOWANCE_SECONDS)
+    assert (told.status_code, told.json()) == (200, ended)
+    assert told.headers["Preference-Applied"] == "wait=15"
