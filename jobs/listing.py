@@ -1,15 +1,18 @@
-"""Pages of one client's jobs, newest first. Each goes on where the last one ended, so the thousandth costs what the first did."""
+"""Pages of one client's jobs: newest first, or in the order in which they ended. Each goes on where the last one ended, so the thousandth costs what
+the first did."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db import connection
+from django.db.models import Q, QuerySet
 
 from jobs.models import Job
 from jobs.states import State
 
 # A filter that few jobs pass makes short pages, not long waits: what lies further back comes with the next page.
 LOOKED_AT = 20_000
+OPEN_SECONDS = 30.0  # a settle is one statement; a prune of a full batch takes a second
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,42 @@ def _filtered(theirs: QuerySet[Job], filters: Filters) -> QuerySet[Job]:
     if filters.accepted_after is not None:
         theirs = theirs.filter(accepted_at__gt=filters.accepted_after)
     return theirs
+
+
+# ── In the order of their ends ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Where a reader of ends has come to: the last one that it was given."""
+
+    finished_at: datetime
+    sequence: int
+
+
+def ended_since(client_id: int, after: Ended | None, size: int) -> list[Job]:
+    """At most `size` jobs that ended after that one, oldest first, without params and results.
+
+    What comes later never belongs before what was given: nothing is given that may have ended after a job whose end is not committed yet.
+    """
+    ended = Job.objects.filter(client_id=client_id, finished_at__lt=_horizon())
+    if after is not None:
+        later = Q(finished_at__gt=after.finished_at) | Q(sequence__gt=after.sequence)
+        ended = ended.filter(later, finished_at__gte=after.finished_at)
+    return list(ended.order_by("finished_at", "sequence").defer("params", "result")[:size])
+
+
+def _horizon() -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute(_HORIZON, [OPEN_SECONDS])
+        instant: datetime = cursor.fetchone()[0]
+    return instant
+
+
+# An end is stamped before it is committed. Whatever was stamped before the oldest open transaction that writes began is committed
+# by now; one that has been open for longer than any change of a job holds nobody up.
+_HORIZON = """
+SELECT least(statement_timestamp(), min(xact_start)) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_xid IS NOT NULL
+  AND xact_start > statement_timestamp() - make_interval(secs => %s)
+"""

@@ -152,6 +152,12 @@ class Job(models.Model):
             ),
             models.Index(fields=["finished_at"], name="job_prune", condition=Q(finished_at__isnull=False)),
             models.Index(fields=["-accepted_at"], name="job_newest"),
+            # A client's jobs in the order in which they ended.
+            models.Index(
+                fields=["client", "finished_at", "sequence"],
+                name="job_changes",
+                condition=Q(finished_at__isnull=False),
+            ),
             # A client's own jobs, newest first.
             models.Index(fields=["client", "-sequence"], name="job_list"),
         ]

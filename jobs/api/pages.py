@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -12,13 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from jobs.api.errors import Problem
 from jobs.api.serializers import Instant
-from jobs.listing import Filters, Page
+from jobs.listing import Ended, Filters, Page
+from jobs.models import Job
 from jobs.states import State
 from jobs.storable import holds_nul
 
 LARGEST_PAGE, USUAL_PAGE = 100, 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REPEATABLE = {"state", "label"}
 _CURSOR = re.compile(r"before:([0-9]{1,18})")
+_CHANGES_CURSOR = re.compile(r"after:([0-9]{1,17}):([0-9]{1,18})")  # microseconds since 1970, and the sequence
 
 
 class ListQuery(BaseModel):
@@ -81,22 +85,65 @@ def _values(query: QueryDict) -> dict[str, Any]:
 
 
 def _before(cursor: str) -> int:
+    return int(_read_cursor(cursor, _CURSOR)[1])
+
+
+def _read_cursor(cursor: str, form: re.Pattern[str]) -> re.Match[str]:
     """A cursor may be made up: it only says where to go on, among the caller's own jobs."""
     try:
         plain = base64.urlsafe_b64decode(cursor.encode()).decode()
     except (binascii.Error, ValueError):
         plain = ""
-    match = _CURSOR.fullmatch(plain)
+    match = form.fullmatch(plain)
     if match is None:
         message = "must be the next_cursor of an earlier page"
         raise Problem(422, "invalid_request", f"The cursor {message}.", errors=[{"loc": ["cursor"], "msg": message}])
-    return int(match[1])
+    return match
+
+
+def _cursor(plain: str) -> str:
+    return base64.urlsafe_b64encode(plain.encode()).decode()
 
 
 def shown(found: Page, jobs: list[dict[str, Any]], query: QueryDict, path: str) -> dict[str, Any]:
     """The body of an answer: the jobs, and where the next page is if there may be more."""
     if found.before is None:
         return {"jobs": jobs, "next_cursor": None, "links": {"next": None}}
-    cursor = base64.urlsafe_b64encode(f"before:{found.before}".encode()).decode()
+    cursor = _cursor(f"before:{found.before}")
     pairs = [(name, value) for name, values in query.lists() if name != "cursor" for value in values]
     return {"jobs": jobs, "next_cursor": cursor, "links": {"next": f"{path}?{urlencode([*pairs, ('cursor', cursor)])}"}}
+
+
+# ── GET /jobs/changes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ChangesQuery(BaseModel):
+    """The query of GET /jobs/changes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = USUAL_PAGE
+
+
+def asked_changes(query: QueryDict) -> tuple[Ended | None, int]:
+    """From where on, and how many at most. Raises Problem (422)."""
+    try:
+        read = ChangesQuery.model_validate(_values(query))
+    except ValidationError as error:
+        raise Problem.invalid("invalid_request", "The query is not one that this list knows.", error) from None
+    if read.cursor is None:
+        return None, read.page_size
+    match = _read_cursor(read.cursor, _CHANGES_CURSOR)
+    return Ended(_EPOCH + timedelta(microseconds=int(match[1])), int(match[2])), read.page_size
+
+
+def shown_changes(found: list[Job], jobs: list[dict[str, Any]], query: QueryDict, path: str) -> dict[str, Any]:
+    """There is always a cursor to come back with, but before the first end: it is the last one's."""
+    cursor = query.get("cursor")
+    if found and found[-1].finished_at is not None:
+        microseconds = (found[-1].finished_at - _EPOCH) // timedelta(microseconds=1)
+        cursor = _cursor(f"after:{microseconds}:{found[-1].sequence}")
+    pairs = [(name, value) for name, values in query.lists() if name != "cursor" for value in values]
+    following = f"{path}?{urlencode([*pairs, ('cursor', cursor)])}" if cursor else path
+    return {"jobs": jobs, "next_cursor": cursor, "links": {"next": following}}

@@ -4,6 +4,7 @@ from jobs.api import errors, views
 
 urlpatterns = [
     path("jobs", views.Jobs.as_view()),
+    path("jobs/changes", views.Changes.as_view()),
     path("jobs/<uuid:job_id>", views.OneJob.as_view(), name="job"),
     path("jobs/<uuid:job_id>/result", views.Result.as_view()),
     path("classes", views.Classes.as_view()),

@@ -62,6 +62,17 @@ class Jobs(View):
                 return _accepted_or_held(request, job, cancel_if_left=key is None)
 
 
+class Changes(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request) -> Response:
+        after, size = pages.asked_changes(request.query_params)
+        lifecycle.expire(client_id=_caller(request).pk)
+        found = listing.ended_since(_caller(request).pk, after, size)
+        jobs = [serializers.summary(job) for job in found]
+        return Response(pages.shown_changes(found, jobs, request.query_params, request.path))
+
+
 class OneJob(View):
     scopes = {"GET": READ, "DELETE": CANCEL}
 
