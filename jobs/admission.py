@@ -1,7 +1,7 @@
 """Decide about a job and accept it, in one database round trip (P1–P3, P7).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
-`admit_v1`; any number of web processes may call it at once and never admit one job too many.
+`admit_v2`; any number of web processes may call it at once and never admit one job too many.
 """
 
 from dataclasses import dataclass
@@ -65,8 +65,8 @@ class Rejected:
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
 SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by, deadline_at
-FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
-              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(request_id)s,
+FROM admit_v2(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
+              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(max_jobs)s, %(request_id)s,
               %(key)s, %(fingerprint)s)
 """
 
@@ -86,6 +86,8 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
         raise Mismatch(submission.idempotency.key)
     if verdict == "idempotency_in_flight":
         return _counted(Rejected("idempotency_in_flight", 1, submission.cost_class))
+    if verdict == "too_many_jobs":
+        return _counted(Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class))
     if verdict != "admitted":
         return _counted(_rejected(verdict, room, submission.cost_class))
     telemetry.ADMITTED.labels(submission.cost_class.name).inc()
@@ -116,6 +118,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "deadline_at": submission.deadline_at,
         "max_waiting": submission.cost_class.max_waiting,
         "beat": queries.beat(),
+        "max_jobs": submission.client.max_jobs,
         "request_id": submission.request_id,
         "key": submission.idempotency and submission.idempotency.key,
         "fingerprint": submission.idempotency and submission.idempotency.fingerprint,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Func, Q, Value
 from django.db.models.functions import Now
@@ -15,6 +16,15 @@ class ApiClient(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     created_at = models.DateTimeField(db_default=Now())
+    submits_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Empty: as many as it likes."
+    )
+    max_jobs = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Waiting and running at once. Empty: no limit.",
+    )
 
     class Meta:
         verbose_name = "API client"
@@ -145,6 +155,8 @@ class Job(models.Model):
             models.Index(
                 fields=["start_by"], name="job_expire", condition=Q(state=State.QUEUED.value, start_by__isnull=False)
             ),
+            # What a client with a quota has in the system.
+            models.Index(fields=["client"], name="job_live_of_client", condition=Q(state__in=sorted(LIVE))),
             models.Index(fields=["node"], name="job_leases", condition=Q(state=State.RUNNING.value)),
             # Drain of a class, and what prune removes.
             models.Index(

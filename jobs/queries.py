@@ -10,11 +10,14 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from jobs import capacity, classes
 from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
 from jobs.classes import CostClass
 from jobs.models import Job
+from jobs.states import LIVE, State
 
 
 def room(cost_class: str) -> Room:
@@ -147,6 +150,12 @@ WHERE cost_class = %(cost_class)s AND state = 'queued' AND available_at <= clock
   AND (start_by IS NULL OR start_by > clock_timestamp())
   AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s::text[]))
 """
+
+
+def live_jobs_of(client_id: int) -> int:
+    """How many jobs a client has waiting and running."""
+    holds_a_place = Q(state=State.RUNNING) | Q(start_by=None) | Q(start_by__gt=Now())
+    return Job.objects.filter(holds_a_place, client_id=client_id, state__in=LIVE).count()
 
 
 def job_of(client_id: int, job_id: Any) -> Job:

@@ -49,6 +49,6 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 
 Refusal = Literal[  # why no job was made
-    "queue_full", "type_unavailable", "unavailable", "deadline_infeasible", "idempotency_in_flight"
+    "queue_full", "type_unavailable", "unavailable", "deadline_infeasible", "idempotency_in_flight", "too_many_jobs"
 ]
 StoppedBy = Literal["attempts", "budget", "no_time", "not_retryable"]  # why a failed attempt was the last one (P25)

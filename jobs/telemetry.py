@@ -73,6 +73,8 @@ STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer o
 RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision", "reason"])
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
 ORPHANED = Counter("jobs_orphaned", "Jobs that ran on although their caller had stopped waiting for them.")
+RATE_LIMITED = Counter("submits_rate_limited", "Submits that came faster than their client may send them.")
+RATE_UNKNOWN = Counter("submits_rate_unknown", "Submits of clients with a limit that passed uncounted: Redis was away.")
 HTTP = Histogram(
     "http_request_seconds",
     "In Django, by route: without the body's arrival and the wait for a thread.",

@@ -28,12 +28,14 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
+    "corsheaders",
     "rest_framework",
     "jobs",
     "workers",
 ]
 MIDDLEWARE = [
     "jobs.api.requests.RequestId",
+    "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -54,6 +56,17 @@ TEMPLATES = [
             ]
         },
     }
+]
+# Pages of which other origins a browser lets call the API, and read what of its answers; none unless it is said.
+CORS_ALLOWED_ORIGINS = env.names("WEIGHBRIDGE_CORS_ORIGINS")
+CORS_URLS_REGEX = r"^/api/"
+CORS_ALLOW_HEADERS = [
+    *("accept", "authorization", "content-type", "idempotency-key", "if-match", "if-none-match", "prefer"),
+    *("traceparent", "x-deadline-ms", "x-request-id"),
+]
+CORS_EXPOSE_HEADERS = [
+    *("ETag", "Idempotency-Replayed", "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy"),
+    *("Retry-After", "Server-Timing", "X-Request-Id"),
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

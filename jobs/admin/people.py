@@ -1,5 +1,6 @@
 """Clients and their keys. A key is shown once, when it is made: only its hash is kept."""
 
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -13,18 +14,22 @@ from jobs import keys
 from jobs.admin.readonly import ReadOnlyAdmin
 from jobs.models import ApiClient, ApiKey
 
+OVERLAP = timedelta(days=1)  # in which both keys of a rotation work, as with `manage.py keys rotate`
 _NEW_KEY = "weighbridge.new_key"  # in request.META, from the saving to the answer
 
 
 @admin.register(ApiClient)
 class ApiClientAdmin(ReadOnlyAdmin):
-    list_display = ("name", "created_at")
-    fields = ("name",)
+    list_display = ("name", "submits_per_minute", "max_jobs", "created_at")
+    fields = ("name", "submits_per_minute", "max_jobs")
     search_fields = ("name",)
     ordering = ("name",)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("jobs.add_apiclient")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("jobs.change_apiclient")
 
 
 class NewKey(forms.ModelForm):  # type: ignore[type-arg]
@@ -46,7 +51,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     list_select_related = ("client",)
     exclude = ("digest",)
     ordering = ("-created_at",)
-    actions = ("revoke",)
+    actions = ("rotate", "revoke")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("jobs.add_apikey")
@@ -66,10 +71,26 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         obj.save()
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: Any = None) -> HttpResponse:
-        shown = {**self.admin_site.each_context(request), "key": request.META[_NEW_KEY], "made": obj}
-        return TemplateResponse(
-            request, "admin/jobs/apikey/made.html", shown
-        )  # which no page of the admin lets be kept
+        return self._shown_once(request, request.META[_NEW_KEY], obj)
+
+    def _shown_once(self, request: HttpRequest, key: str, made: ApiKey) -> HttpResponse:
+        shown = {**self.admin_site.each_context(request), "key": key, "made": made}
+        # No page of the admin lets itself be kept.
+        return TemplateResponse(request, "admin/jobs/apikey/made.html", shown)
+
+    @admin.action(
+        description="Rotate the selected key: make a new one, and let the old one work for a day",
+        permissions=["revoke"],
+    )
+    def rotate(self, request: HttpRequest, chosen: QuerySet[ApiKey]) -> HttpResponse | None:
+        living = [key for key in chosen.select_related("client") if key.revoked_at is None]
+        if len(living) != 1 or chosen.count() != 1:
+            messages.error(request, "Choose one key that was not revoked: each new one is shown on a page of its own.")
+            return None
+        key = keys.rotate(living[0], None, OVERLAP)
+        self.log_change(request, living[0], "Rotated.")
+        made = ApiKey.objects.get(digest=keys.digest(key))
+        return self._shown_once(request, key, made)
 
     @admin.action(description="Revoke the selected keys, at once", permissions=["revoke"])
     def revoke(self, request: HttpRequest, chosen: QuerySet[ApiKey]) -> None:

@@ -21,6 +21,7 @@ from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
 from jobs.idempotency import BadKey, Mismatch
 from jobs.models import Job
+from jobs.quotas import WINDOW_SECONDS, Rate
 from jobs.row_locks import RowHeld
 
 log = structlog.get_logger(__name__)
@@ -45,8 +46,10 @@ TITLES = {
     "not_found": "There is nothing here.",
     "precondition_failed": "A condition of the request does not hold.",
     "queue_full": "The class is full.",
+    "rate_limited": "This client submits too often.",
     "result_gone": "The result is no longer kept.",
     "too_large": "The request is too large.",
+    "too_many_jobs": "This client has as many jobs as it may have.",
     "too_slow": "The request came too slowly.",
     "type_unavailable": "No worker runs this job type now.",
     "unauthorized": "A valid key is needed.",
@@ -93,6 +96,9 @@ class Problem(Exception):
     def refused(cls, rejected: Rejected) -> "Problem":
         if rejected.reason == "deadline_infeasible":
             return cls(422, rejected.reason, "The deadline has already passed.")
+        if rejected.reason == "too_many_jobs":
+            sentence = "This client has as many jobs waiting and running as it may have at once."
+            return cls(429, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)
         if rejected.reason == "idempotency_in_flight":
             sentence = "Another request with this Idempotency-Key is being admitted; ask again for what became of it."
             return cls(409, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)
@@ -105,6 +111,11 @@ class Problem(Exception):
             cost_class=rejected.cost_class.name,
             **_depth(rejected),
         )
+
+    @classmethod
+    def rate_limited(cls, rate: Rate) -> "Problem":
+        sentence = f"This client may submit {rate.limit} jobs a minute; there is room for the next one in {rate.more_in_seconds} s."
+        return cls(429, "rate_limited", sentence, retry_after=rate.more_in_seconds, headers=rate_headers(rate))
 
     @classmethod
     def not_cancellable(cls, job: dict[str, Any]) -> "Problem":
@@ -162,6 +173,14 @@ class Problem(Exception):
     def database_lost(cls) -> "Problem":
         detail = "The database was lost while it was asked; it is not known whether the request was carried out."
         return cls(503, "unavailable", detail, retry_after=5, outcome_unknown=True)
+
+
+def rate_headers(rate: Rate) -> dict[str, str]:
+    """As the IETF's draft has them: the policy, and what is left of it."""
+    return {
+        "RateLimit-Policy": f'"submits";q={rate.limit};w={WINDOW_SECONDS}',
+        "RateLimit": f'"submits";r={rate.remaining};t={rate.more_in_seconds}',
+    }
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from jobs.queries import ClassView
 from jobs.registry import JobType
 
 LONGEST_DEADLINE_SECONDS = 366 * 86_400
+MOST_LABELS = 16
 
 LabelName = Annotated[str, Field(min_length=1, max_length=63)]
 LabelValue = Annotated[str, Field(max_length=255)]
@@ -64,7 +65,7 @@ class SubmitBody(BaseModel):
     timeout_seconds: float | None = None
     deadline_seconds: Annotated[float | None, Field(le=LONGEST_DEADLINE_SECONDS)] = None
     deadline_at: Instant | None = None
-    labels: Annotated[dict[LabelName, LabelValue], Field(max_length=16)] = {}
+    labels: Annotated[dict[LabelName, LabelValue], Field(max_length=MOST_LABELS)] = {}
 
 
 def submission(

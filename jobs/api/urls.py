@@ -7,6 +7,7 @@ urlpatterns = [
     path("jobs/changes", views.Changes.as_view()),
     path("jobs/<uuid:job_id>", views.OneJob.as_view(), name="job"),
     path("jobs/<uuid:job_id>/result", views.Result.as_view()),
+    path("client", views.Client.as_view()),
     path("classes", views.Classes.as_view()),
     path("classes/<str:name>", views.OneClass.as_view()),
     path("types", views.Types.as_view()),

@@ -9,10 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from jobs import admission, classes, idempotency, lifecycle, listing, queries, registry
-from jobs.api import conditions, pages, serializers, waiting
+from jobs import admission, classes, idempotency, lifecycle, listing, queries, quotas, registry, telemetry
+from jobs.api import caller, conditions, pages, serializers, waiting
 from jobs.api.bodies import json_of
-from jobs.api.errors import Problem, changing_something
+from jobs.api.errors import Problem, changing_something, rate_headers
 from jobs.api.requests import REQUEST_ID
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
@@ -47,19 +47,24 @@ class Jobs(View):
             key = idempotency.read(request.headers["Idempotency-Key"], "POST", request.path, body)
             if (known := idempotency.job_under(_caller(request).pk, key)) is not None:
                 return _replayed(request, known)
+        rate = quotas.count_submit(_caller(request))
+        if rate is not None and not rate.allowed:
+            telemetry.RATE_LIMITED.inc()
+            raise Problem.rate_limited(rate)
         submission = serializers.submission(
             body, _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms"), key
         )
         waiting.refuse_deadlock(request, submission.cost_class.name)
         with changing_something():
             answer = admission.submit(submission)
+        headers = {} if rate is None else rate_headers(rate)
         match answer:
             case admission.Rejected() as refused:
                 raise Problem.refused(refused)
             case admission.Replayed(job):
-                return _replayed(request, job)
+                return _replayed(request, job, **headers)
             case admission.Admitted(job):
-                return _accepted_or_held(request, job, cancel_if_left=key is None)
+                return _accepted_or_held(request, job, cancel_if_left=key is None, **headers)
 
 
 class Changes(View):
@@ -133,9 +138,9 @@ def _accepted(request: Request, job: Job, **headers: str) -> Response:
     return Response(shown, status=202, headers={"Location": shown["links"]["self"], **_when_to_ask(job), **headers})
 
 
-def _replayed(request: Request, job: Job) -> Response:
+def _replayed(request: Request, job: Job, **headers: str) -> Response:
     job = _expired_if_due(request, job)
-    return _accepted_or_held(request, job, cancel_if_left=False, **{"Idempotency-Replayed": "true"})
+    return _accepted_or_held(request, job, cancel_if_left=False, **headers, **{"Idempotency-Replayed": "true"})
 
 
 def _accepted_or_held(request: Request, job: Job, *, cancel_if_left: bool, **headers: str) -> Response:
@@ -182,6 +187,14 @@ class Result(View):
             raise Problem(410, "result_gone", "The result was kept for its time, and is gone; the job is still shown.")
         # Not DRF's Response, which makes nothing of null.
         return HttpResponse(json.dumps(job.result, ensure_ascii=False), content_type="application/json")
+
+
+class Client(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request) -> Response:
+        credentials: Any = request.auth
+        return Response(caller.shown(_caller(request), credentials.scopes, queries.live_jobs_of(_caller(request).pk)))
 
 
 class Classes(View):

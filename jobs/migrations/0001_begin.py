@@ -1,22 +1,10 @@
-from pathlib import Path
-
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import jobs.states
 from django.db import migrations, models
 
-
-SQL = Path(__file__).parent.parent / "sql"
-
-
-def sql(name: str) -> str:
-    """The text of a database object. Its name carries its version; a file here is never changed once released."""
-    return (SQL / f"{name}.sql").read_text()
-
-
-def function(name: str) -> migrations.RunSQL:
-    return migrations.RunSQL(sql(name), f"DROP FUNCTION {name}")
+from jobs.sql import function, sql
 
 
 class Migration(migrations.Migration):

@@ -1,0 +1,52 @@
+"""How often one client may submit: counted in Redis, over the last minute (P32). How many jobs it may have at once is admission's.
+
+Both are off unless an operator sets them. While Redis is away nobody is held back, and that is counted.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from functools import cache
+
+from limits import RateLimitItemPerMinute
+from limits.storage import RedisStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from jobs import broker, telemetry
+from jobs.models import ApiClient
+
+WINDOW_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Where a client stands: whether this submit may pass, of how many a minute, how many are left, and in how many seconds there is
+    one more."""
+
+    allowed: bool
+    limit: int
+    remaining: int
+    more_in_seconds: int
+
+
+def count_submit(client: ApiClient) -> Rate | None:
+    """None for a client without a limit, and while nobody can count."""
+    if client.submits_per_minute is None:
+        return None
+    item, name = RateLimitItemPerMinute(client.submits_per_minute), str(client.pk)
+    try:
+        allowed = broker.breaker.call(_limiter().hit, item, name)
+        stats = broker.breaker.call(_limiter().get_window_stats, item, name)
+    except broker.AWAY:
+        telemetry.RATE_UNKNOWN.inc()
+        return None
+    more_in = max(
+        1, math.ceil(stats.reset_time - time.time())
+    )  # no wall clock of ours decides: the library's own stamp is taken back
+    return Rate(allowed, client.submits_per_minute, stats.remaining, min(more_in, WINDOW_SECONDS))
+
+
+@cache
+def _limiter() -> SlidingWindowCounterRateLimiter:
+    pool = broker.client().connection_pool
+    return SlidingWindowCounterRateLimiter(RedisStorage("redis://", pool, key_prefix="weighbridge:rate"))
