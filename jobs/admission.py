@@ -37,6 +37,7 @@ class Submission:
     max_attempts: int = 1
     max_deliveries: int = 3
     request_id: str = ""
+    traceparent: str = ""
     idempotency: Idempotency | None = None
 
 
@@ -66,7 +67,7 @@ class Rejected:
 _ADMIT = """
 SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by, deadline_at
 FROM admit_v2(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
-              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(max_jobs)s, %(request_id)s,
+              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(max_jobs)s, %(request_id)s, %(traceparent)s,
               %(key)s, %(fingerprint)s)
 """
 
@@ -120,6 +121,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "beat": queries.beat(),
         "max_jobs": submission.client.max_jobs,
         "request_id": submission.request_id,
+        "traceparent": submission.traceparent,
         "key": submission.idempotency and submission.idempotency.key,
         "fingerprint": submission.idempotency and submission.idempotency.fingerprint,
     }
@@ -169,4 +171,5 @@ def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, s
         error_retryable=False,
         stopped_by="",
         request_id=submission.request_id,
+        traceparent=submission.traceparent,
     )

@@ -88,6 +88,7 @@ class Job(models.Model):
     params = models.JSONField(default=dict)
     labels = models.JSONField(default=dict)
     request_id = models.CharField(max_length=128, blank=True, default="")
+    traceparent = models.CharField(max_length=55, blank=True, db_default="", help_text="Of the request (W3C).")
 
     state = models.CharField(max_length=9, db_default=State.QUEUED.value, choices=[(s.value, s.value) for s in State])
     admitted_bound = models.IntegerField(help_text="queued + running may not exceed this at its admission (P3).")

@@ -6,13 +6,16 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import broker, classes, queries
+from jobs import broker, classes, notify, queries
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
 
 @pytest.fixture(autouse=True)
-def clean_slate() -> Iterator[None]:
+def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    deaf = notify.Waiters()
+    monkeypatch.setattr(deaf, "_listen", lambda: None)  # its thread would outlive the test, with a connection
+    monkeypatch.setattr(notify, "WAITERS", deaf)
     queries.drain.forget()  # type: ignore[attr-defined]
     queries.class_view.forget()  # type: ignore[attr-defined]
     broker.breaker.close()

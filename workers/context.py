@@ -43,6 +43,7 @@ class JobContext(Generic[P]):
         cancelled: Callable[[], bool] = lambda: False,
         stopping: Callable[[], bool] = lambda: False,
         job_retries: bool = False,
+        traceparent: str = "",
         http: Any = None,
         fan_out: Callable[..., Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -53,6 +54,7 @@ class JobContext(Generic[P]):
         self.attempt = attempt
         self.log = log
         self._job_retries = job_retries
+        self._traceparent = traceparent
         self._given_http = http
         self._given_fan_out = fan_out
         self._clock = clock
@@ -100,7 +102,9 @@ class JobContext(Generic[P]):
             return cast("Http", self._given_http)
         from workers.http import Http
 
-        return Http(self.deadline, self.job_id, job_retries=self._job_retries, check=self.check)
+        return Http(
+            self.deadline, self.job_id, job_retries=self._job_retries, check=self.check, traceparent=self._traceparent
+        )
 
     def fan_out(
         self, calls: "Mapping[str, Call]", deadline: "Deadline | float", *, required: Collection[str] = ()

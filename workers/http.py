@@ -28,6 +28,7 @@ import httpcore  # noqa: F401  httpx would import it inside the first call, and 
 import httpx
 import structlog
 
+from jobs import traces
 from workers.bulkheads import Bulkhead
 from workers.deadlines import Deadline, DeadlineExceeded
 from workers.decoding import ACCEPTED, TooLarge, WrongEncoding, decoded
@@ -172,6 +173,7 @@ class Http:
         tls: Callable[[], ssl.SSLContext] | None = None,
         jitter: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        traceparent: str = "",
     ) -> None:
         self.deadline = deadline
         self._job_id = str(job_id)
@@ -180,6 +182,7 @@ class Http:
         self._tls = tls or _authorities
         self._jitter = jitter
         self._sleep = sleep
+        self._traceparent = traceparent
 
     def get(self, url: str, **options: Unpack[Options]) -> httpx.Response:
         """The whole answer, whatever its status but 502, 503 and 504. Raises CallFailed, by kind, and DeadlineExceeded."""
@@ -256,6 +259,8 @@ class Http:
     def _headers(self, call: Call, deadline: Deadline) -> httpx.Headers:
         headers = httpx.Headers(call.headers)
         headers["X-Weighbridge-Job"] = self._job_id
+        if self._traceparent and "traceparent" not in headers:
+            headers["traceparent"] = traces.onward(self._traceparent)
         if math.isfinite(remaining := deadline.remaining()):
             headers["X-Deadline-Ms"] = str(int(remaining * 1000))
         return headers

@@ -22,7 +22,7 @@ from django.db.utils import DatabaseError, InterfaceError
 from pydantic import ValidationError
 from structlog.contextvars import bound_contextvars
 
-from jobs import lifecycle, registry, telemetry
+from jobs import lifecycle, registry, telemetry, traces
 from jobs.lifecycle import Claim, Outcome
 from jobs.states import State
 from workers import descendants, equipment, outcomes, progress, reporting, settling, strays, usage
@@ -49,7 +49,8 @@ def run_next(cost_class: str, announce: Callable[[Claim], None]) -> None:
         return
     claim = _counted_from(asked_at, claim)
     me.slot.begin(claim.token, usage.cpu_seconds())
-    with bound_contextvars(job_id=str(claim.job_id), attempt=claim.attempt, request_id=claim.request_id):
+    trace = {"trace_id": traces.trace_id(claim.traceparent)} if claim.traceparent else {}
+    with bound_contextvars(job_id=str(claim.job_id), attempt=claim.attempt, request_id=claim.request_id, **trace):
         try:
             _attempt(me, claim, announce)
         except BaseException as escaped:
@@ -200,6 +201,7 @@ def _context(me: Equipment, claim: Claim, params: Any, armed_at: float) -> JobCo
         cancelled=lambda: me.slot.cancelled,
         stopping=lambda: me.slot.shared.stopping,
         job_retries=claim.max_attempts > 1,
+        traceparent=claim.traceparent,
     )
 
 

@@ -9,12 +9,12 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
-from jobs import telemetry
+from jobs import telemetry, traces
 from jobs.api.errors import database_away
 
 log = structlog.get_logger(__name__)
 
-REQUEST_ID = "weighbridge.request_id"  # its key in request.META
+REQUEST_ID, TRACEPARENT = "weighbridge.request_id", "weighbridge.traceparent"  # their keys in request.META
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
 
@@ -34,7 +34,8 @@ class RequestId:
         name = request_id(request.headers.get("X-Request-Id", ""))
         request.META[REQUEST_ID] = name
         began = time.perf_counter()
-        with bound_contextvars(request_id=name):
+        traceparent = request.META[TRACEPARENT] = traces.accepted(request.headers.get("traceparent", ""))
+        with bound_contextvars(request_id=name, **traced(traceparent)):
             response = self.get_response(request)
             _record(request, response, time.perf_counter() - began)
         response.headers["X-Request-Id"] = name
@@ -42,6 +43,11 @@ class RequestId:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         return database_away(error)
+
+
+def traced(traceparent: str) -> dict[str, str]:
+    """What log lines say of a trace, if there is one."""
+    return {"trace_id": traces.trace_id(traceparent)} if traceparent else {}
 
 
 def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:

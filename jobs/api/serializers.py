@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -68,9 +69,16 @@ class SubmitBody(BaseModel):
     labels: Annotated[dict[LabelName, LabelValue], Field(max_length=MOST_LABELS)] = {}
 
 
-def submission(
-    data: Any, client: ApiClient, request_id: str, remaining_ms: str | None, idempotency: Idempotency | None
-) -> Submission:
+@dataclass(frozen=True)
+class Origin:
+    """Whose request it is, and what it is called in logs and traces."""
+
+    client: ApiClient
+    request_id: str
+    traceparent: str = ""
+
+
+def submission(data: Any, origin: Origin, remaining_ms: str | None, idempotency: Idempotency | None) -> Submission:
     """A request body, and X-Deadline-Ms if it was sent, as a submission. Raises Problem (4xx) for what cannot be one."""
     body = _body(data)
     job_type = registry.get(body.type)
@@ -79,7 +87,7 @@ def submission(
     cost_class = _class_for(job_type, body.params)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, body)
     return Submission(
-        client=client,
+        client=origin.client,
         type=job_type.name,
         cost_class=cost_class,
         params=body.params,
@@ -90,7 +98,8 @@ def submission(
         deadline_at=body.deadline_at,
         max_attempts=job_type.max_attempts,
         max_deliveries=job_type.max_deliveries,
-        request_id=request_id,
+        request_id=origin.request_id,
+        traceparent=origin.traceparent,
         idempotency=idempotency,
     )
 

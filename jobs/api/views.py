@@ -13,7 +13,8 @@ from jobs import admission, classes, idempotency, lifecycle, listing, queries, q
 from jobs.api import caller, conditions, pages, serializers, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
-from jobs.api.requests import REQUEST_ID
+from jobs.api.requests import REQUEST_ID, TRACEPARENT
+from jobs.api.serializers import Origin
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
 from jobs.registry import JobType
@@ -51,9 +52,8 @@ class Jobs(View):
         if rate is not None and not rate.allowed:
             telemetry.RATE_LIMITED.inc()
             raise Problem.rate_limited(rate)
-        submission = serializers.submission(
-            body, _caller(request), request.META[REQUEST_ID], request.headers.get("X-Deadline-Ms"), key
-        )
+        origin = Origin(_caller(request), request.META[REQUEST_ID], request.META[TRACEPARENT])
+        submission = serializers.submission(body, origin, request.headers.get("X-Deadline-Ms"), key)
         waiting.refuse_deadlock(request, submission.cost_class.name)
         with changing_something():
             answer = admission.submit(submission)

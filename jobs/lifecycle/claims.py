@@ -28,6 +28,7 @@ class Claim:
     wait_seconds: float  # since it could first start: since its acceptance, or since its backoff was over
     request_id: str
     deadline_at: datetime | None = None
+    traceparent: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,5 +90,5 @@ WITH candidate AS MATERIALIZED (
     RETURNING id AS token
 )
 SELECT id, attempt, token, type, cost_class, params, least(timeout_seconds, remaining), remaining, failures, max_attempts,
-       waited, request_id, deadline_at FROM claimed, opened
+       waited, request_id, deadline_at, traceparent FROM claimed, opened
 """

@@ -28,5 +28,10 @@ class Migration(migrations.Migration):
             model_name='job',
             index=models.Index(condition=models.Q(('state__in', [jobs.states.State['QUEUED'], jobs.states.State['RUNNING']])), fields=['client'], name='job_live_of_client'),
         ),
+        migrations.AddField(
+            model_name='job',
+            name='traceparent',
+            field=models.CharField(blank=True, db_default='', help_text='Of the request (W3C).', max_length=55),
+        ),
         function("admit_v2"),
     ]

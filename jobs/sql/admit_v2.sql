@@ -1,4 +1,4 @@
--- Decide about one job and insert it, in one round trip (P1, P2, P3, P6, P7, P8). admit_v1 with a quota of the client's jobs.
+-- Decide about one job and insert it, in one round trip (P1, P2, P3, P6, P7, P8). admit_v1 with a quota of the client's jobs, and the trace.
 --
 -- VOLATILE, so that each statement below has a snapshot of its own: what decides is read after the lock was
 -- granted and sees every admission that held it before. Must be called in autocommit at READ COMMITTED.
@@ -6,7 +6,7 @@
 CREATE FUNCTION admit_v2(
     p_client bigint, p_type text, p_cost_class text, p_params jsonb, p_labels jsonb, p_timeout double precision,
     p_max_attempts integer, p_max_deliveries integer, p_max_wait interval, p_deadline_in interval, p_deadline_at timestamptz,
-    p_max_waiting integer, p_beat interval, p_max_jobs integer, p_request_id text, p_key text, p_fingerprint text
+    p_max_waiting integer, p_beat interval, p_max_jobs integer, p_request_id text, p_traceparent text, p_key text, p_fingerprint text
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, job_id uuid, accepted_at timestamptz,
     start_by timestamptz, deadline_at timestamptz
@@ -72,9 +72,9 @@ BEGIN
 
     latest_start := least(instant + p_max_wait, deadline);
     INSERT INTO jobs_job (client_id, type, cost_class, params, labels, timeout_seconds, max_attempts, max_deliveries,
-                          request_id, admitted_bound, accepted_at, available_at, start_by, deadline_at)
+                          request_id, traceparent, admitted_bound, accepted_at, available_at, start_by, deadline_at)
     VALUES (p_client, p_type, p_cost_class, p_params, p_labels, p_timeout, p_max_attempts, p_max_deliveries,
-            p_request_id, room.slots + p_max_waiting, instant, instant, latest_start, deadline)
+            p_request_id, p_traceparent, room.slots + p_max_waiting, instant, instant, latest_start, deadline)
     RETURNING id INTO id_given;
     IF p_key IS NOT NULL THEN
         INSERT INTO jobs_idempotencykey (client_id, key, fingerprint, job_id) VALUES (p_client, p_key, p_fingerprint, id_given);

@@ -82,6 +82,19 @@ def test_the_job_and_its_remaining_milliseconds_go_along_and_cannot_be_replaced(
     assert (sent(counts)["x-weighbridge-job"], sent(counts)["x-deadline-ms"]) == ("0193-job", "1234")
 
 
+def test_the_trace_of_the_request_goes_along_unless_the_handler_says_its_own(services, pauses):
+    url, counts = services.add(answering())
+    given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    client = make_client(pauses, traceparent=given)
+    client.get(url)
+    assert sent(counts)["traceparent"][:36] == given[:36]
+    assert sent(counts)["traceparent"] != given
+    client.get(url, headers={"traceparent": given})
+    assert sent(counts)["traceparent"] == given
+    make_client(pauses).get(url)
+    assert "traceparent" not in sent(counts)
+
+
 def test_a_call_sends_its_own_timeout_when_that_is_sooner(services, client):
     url, counts = services.add(answering())
     client.get(url, timeout=5)

@@ -81,15 +81,18 @@ def test_counters_add_up_over_all_processes(stack: Stack, api: Api, diary: Diary
     assert moved("http_request_seconds_count", **submits, status="503") == len(refused)
 
 
-def test_a_request_can_be_followed_by_its_id_from_the_door_to_the_end_of_its_job(
+def test_a_request_can_be_followed_by_its_id_and_its_trace_from_the_door_to_the_end_of_its_job(
     stack: Stack, api: Api, diary: Diary
 ) -> None:
-    answer = api.post("tests.note", diary.params("followed"), headers={"X-Request-Id": "follow-me-1"})
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    headers = {"X-Request-Id": "follow-me-1", "traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    answer = api.post("tests.note", diary.params("followed"), headers=headers)
     job_id = answer.json()["id"]
     api.ended(job_id)
     assert answer.headers["X-Request-Id"] == "follow-me-1"
-    assert _events(stack.log("web"), request_id="follow-me-1") == ["request"]
-    assert eventually(lambda: _events(stack.log("worker-light"), request_id="follow-me-1", job_id=job_id)) == [
+    known = {"request_id": "follow-me-1", "trace_id": trace}
+    assert _events(stack.log("web"), **known) == ["request"]
+    assert eventually(lambda: _events(stack.log("worker-light"), **known, job_id=job_id)) == [
         "job_started",
         "attempt_ended",
         "job_settled",
