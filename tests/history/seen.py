@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -101,6 +102,7 @@ class Seen:
         self.bodies = self._bodies()
         self.strikes = self._strikes()
         self.submissions = {call.invoked.submission for call in self.calls}
+        self._histories = {submission.partition("/")[0] for submission in self.submissions}
 
     def of(self, kind: type[E]) -> list[E]:
         """Events of one type, in order."""
@@ -133,10 +135,9 @@ class Seen:
 
     def is_ours(self, job: JobRow) -> bool:
         """Asked for, or claiming to be, by a client of this history."""
-        ours = {submission.partition("/")[0] for submission in self.submissions}
-        return job.submission in self.submissions or job.submission.partition("/")[0] in ours
+        return job.submission in self.submissions or job.submission.partition("/")[0] in self._histories
 
-    @property
+    @cached_property
     def our_jobs(self) -> list[JobRow]:
         return [job for job in self.rows.jobs if self.is_ours(job)]
 
