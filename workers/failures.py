@@ -22,6 +22,15 @@ class Fail(Exception):
         self.code, self.message, self.details = code, message[:MESSAGE_LENGTH], details
         self.retryable = bool(retryable)
 
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class ResultNotKept(ValueError):
+    """What ctx.once(key, fn) returned cannot be kept, but its effect has happened. Not tried again: that would repeat it."""
+
+    retryable = False
+
 
 class RetryLater(Exception):
     """Try this job again, not before `after` seconds from now, at most 366 days. It counts as a failed attempt."""

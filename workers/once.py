@@ -20,7 +20,7 @@ from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceE
 from jobs import once as stored
 from jobs.once import Kept, StaleAttempt
 from jobs.storable import holds_nul
-from workers.failures import LeaseLost
+from workers.failures import LeaseLost, ResultNotKept
 
 log = structlog.get_logger(__name__)
 
@@ -43,10 +43,20 @@ def once(store: Store, key: str, fn: Callable[[], Any] | None) -> Any:
         return store.take(key)
     kept = store.recall(key)
     if kept is None:
-        kept = store.keep(key, _as_json(key, fn()))
+        kept = _kept(store, key, fn())
     if kept.taken:
         raise ValueError(f"once({key!r}) was taken alone before, so there is no result to return; use another key.")
     return kept.result
+
+
+def _kept(store: Store, key: str, result: object) -> Kept:
+    """The effect has happened: where its result cannot be kept, the key is taken all the same, so that it does not happen again."""
+    try:
+        text = _as_json(key, result)
+    except ValueError as error:
+        store.take(key)
+        raise ResultNotKept(str(error)) from None
+    return store.keep(key, text)
 
 
 def _check(key: str) -> None:

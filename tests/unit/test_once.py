@@ -32,7 +32,8 @@ def test_a_result_that_cannot_be_kept_is_told_in_a_sentence(result: object) -> N
     memory = Memory()
     with pytest.raises(ValueError, match=r"The result of once\('charge'\)"):
         once(memory, "charge", lambda: result)
-    assert memory.recall("charge") is None
+    kept = memory.recall("charge")
+    assert kept is not None and kept.taken, "the effect has happened, and does not happen again"
 
 
 def test_a_result_of_the_largest_size_is_kept() -> None:

@@ -9,6 +9,7 @@ from tests.unit.kit_types import HOW, Params, handler, patient, raising, run_doi
 from workers import Fail, JobContext, RetryLater
 from workers.by_hand import Refused
 from workers.testing import Again, FakeClock, FannedOut, OnceCall, Progress, Stop, answered, failed, late, run
+from workers.testing.notes import WrongTest
 
 BACKOFF = 40.0  # the default base
 
@@ -126,7 +127,7 @@ def test_progress_is_kept_call_by_call_and_says_what_would_be_written() -> None:
     clock = FakeClock()
 
     def steps(ctx: JobContext[Params]) -> None:
-        for step, pause in ((0.1, 0.9), (0.2, 0.1), (0.3, 0), (7.0, 1), (7.0, 0)):
+        for step, pause in ((0.1, 0.9), (0.2, 0.1), (0.3, 0), (0.7, 1), (1, 0)):
             ctx.progress(step, f"step {step}")
             clock.sleep(pause)
 
@@ -134,8 +135,8 @@ def test_progress_is_kept_call_by_call_and_says_what_would_be_written() -> None:
         Progress(0.1, "step 0.1", True),
         Progress(0.2, "step 0.2", False),
         Progress(0.3, "step 0.3", True),
-        Progress(7.0, "step 7.0", False),
-        Progress(1.0, "step 7.0", True),
+        Progress(0.7, "step 0.7", False),
+        Progress(1.0, "step 1", True),
     )
 
 
@@ -205,12 +206,47 @@ def test_a_required_call_that_failed_ends_the_attempt_as_it_would_on_a_worker(br
 
 
 def test_a_call_of_which_nothing_was_said_is_the_tests_fault() -> None:
-    ran = run_doing(_asks, fan_out={"a": answered()})
-    assert str(ran.exception) == "The handler calls b: say in fan_out={…} what they bring."
+    with pytest.raises(WrongTest, match="^The handler calls b: say in fan_out={…} what they bring"):
+        run_doing(_asks, fan_out={"a": answered()})
 
 
 @pytest.mark.parametrize("uses", [lambda ctx: ctx.http.get("x"), lambda ctx: ctx.fan_out({}, 1)])
 def test_a_fake_that_is_missing_is_asked_for(uses: Any) -> None:
-    ran = run_doing(uses)
-    assert isinstance(ran.exception, AssertionError)
-    assert "give run() a fake as " in str(ran.exception)
+    with pytest.raises(WrongTest, match="give run\\(\\) a fake as "):
+        run_doing(uses)
+
+
+def test_a_mistake_of_the_test_comes_out_whatever_the_handler_does_with_it() -> None:
+    def swallows(ctx: JobContext[Params]) -> str:
+        try:
+            ctx.progress(50, "half")
+        except BaseException:
+            pass
+        return "done"
+
+    with pytest.raises(WrongTest, match="a fraction from 0 to 1, and was given 50"):
+        run_doing(swallows)
+
+
+@pytest.mark.parametrize("name", ["cancel_at", "stop_at"])
+def test_nothing_happens_before_the_start(name: str) -> None:
+    with pytest.raises(Refused, match=f"^{name} is -1, but must be seconds from the start"):
+        run_doing(lambda ctx: None, **{name: -1})
+
+
+def test_an_effect_whose_result_cannot_be_kept_has_happened_and_is_not_repeated() -> None:
+    charged: list[object] = []
+
+    def charges(ctx: JobContext[Params]) -> None:
+        def charge() -> object:
+            charged.append(1)
+            return object()
+
+        ctx.once("charge", charge)
+
+    ran = run_doing(charges)
+    assert (len(charged), ran.state, ran.decision) == (1, "failed", Stop("not_retryable"))
+    assert ran.once == (OnceCall("charge", happened=True),)
+    assert type(ran.exception).__name__ == "ResultNotKept"
+    run_doing(charges, after=ran)
+    assert len(charged) == 1

@@ -1,5 +1,6 @@
 """The testing kit ends a handler when a worker would, by a clock that only the test moves."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
@@ -194,3 +195,46 @@ def test_one_clock_serves_several_runs() -> None:
 def test_a_clock_does_not_run_backwards() -> None:
     with pytest.raises(ValueError, match="cannot advance"):
         FakeClock().advance(-1)
+
+
+# ── Coroutines ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sleeping(seconds: float, seen: list[str]) -> Any:
+    async def sleeps(ctx: JobContext[Params]) -> str:
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        return "slept"
+
+    return sleeps
+
+
+def test_a_coroutine_sleeps_on_the_clock() -> None:
+    seen: list[str] = []
+    ran = run_doing(_sleeping(5, seen))
+    assert (ran.state, ran.result, ran.seconds, seen) == ("succeeded", "slept", 5.0, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "state", "seconds"),
+    [({}, "failed", 8.0), ({"cancel_at": 2.0}, "cancelled", 2.0)],
+    ids=["limit", "cancel"],
+)
+def test_a_coroutine_is_cancelled_at_its_limit_and_for_its_cancel(
+    asked: dict[str, float], state: str, seconds: float
+) -> None:
+    """As on a worker: asyncio.run cancels it."""
+    seen: list[str] = []
+    ran = run_doing(_sleeping(60, seen), **asked)
+    assert (ran.state, ran.seconds, seen) == (state, seconds, ["cancelled"])
+
+
+def test_coroutines_side_by_side_take_the_time_of_the_longest() -> None:
+    async def both(ctx: JobContext[Params]) -> tuple[str, str]:
+        return await asyncio.gather(asyncio.sleep(3, "a"), asyncio.sleep(1, "b"))
+
+    ran = run_doing(both)
+    assert (ran.result, ran.seconds) == (["a", "b"], 3.0)

@@ -12,6 +12,10 @@ from workers.once import Memory, once
 from workers.testing import FannedOut, OnceCall, Progress
 
 
+class WrongTest(BaseException):
+    """The test, or the handler's use of its context, is wrong: there is no outcome to speak of."""
+
+
 class Notes:
     """What the handler said and did through its context."""
 
@@ -21,12 +25,15 @@ class Notes:
         self.log: list[Mapping[str, Any]] = []
         self.once_calls: list[OnceCall] = []
         self.fan_outs: list[FannedOut] = []
+        self.mistake: WrongTest | None = None  # it comes out of `run`, whatever the handler does with it
 
     def once(self, key: str, fn: Callable[[], Any] | None) -> Any:
         there = self.memory.recall(key) is not None
-        result = once(self.memory, key, fn)
-        self.once_calls.append(OnceCall(key, happened=not there))
-        return result
+        try:
+            return once(self.memory, key, fn)
+        finally:  # also where the result cannot be kept: the effect has happened
+            if self.memory.recall(key) is not None:
+                self.once_calls.append(OnceCall(key, happened=not there))
 
     def fan_out(self, given: Any, clock: Callable[[], float]) -> Callable[..., Any]:
         """What a handler finds as ctx.fan_out: it writes down what was asked, and brings what was given."""
@@ -34,13 +41,18 @@ class Notes:
         def fan_out(calls: Mapping[str, Any], deadline: Any, *, required: Collection[str] = ()) -> Any:
             seconds = deadline.at - clock() if hasattr(deadline, "at") else deadline
             self.fan_outs.append(FannedOut(dict(calls), float(seconds), tuple(required)))
-            return (
-                _brought(given, calls, required)
-                if isinstance(given, Mapping)
-                else given(calls, deadline, required=required)
-            )
+            if not isinstance(given, Mapping):
+                return given(calls, deadline, required=required)
+            if missing := [name for name in calls if name not in given]:
+                raise self.wrong(f"The handler calls {', '.join(missing)}: say in fan_out={{…}} what they bring.")
+            return _brought(given, calls, required)
 
         return fan_out
+
+    def wrong(self, sentence: str) -> WrongTest:
+        """To be raised where the handler is."""
+        self.mistake = self.mistake or WrongTest(sentence)
+        return self.mistake
 
     def logger(self, job_type: str) -> Any:
         return structlog.wrap_logger(
@@ -61,6 +73,8 @@ class TrialContext(JobContext[Any]):
         super().__init__(params, report=self._write, **rest)
 
     def progress(self, fraction: float, note: str = "") -> None:
+        if not 0 <= fraction <= 1:
+            raise self._notes.wrong(f"ctx.progress takes a fraction from 0 to 1, and was given {fraction!r}.")
         self._written = None
         super().progress(fraction, note)
         shown = self._written or (fraction, note)
@@ -71,11 +85,9 @@ class TrialContext(JobContext[Any]):
 
 
 def _brought(given: Mapping[str, Any], calls: Mapping[str, Any], required: Collection[str]) -> dict[str, Any]:
-    """By name, in the order of the calls. Without one for each call the test is wrong, not the handler."""
+    """By name, in the order of the calls."""
     from workers.fanout import RequiredCallFailed
 
-    if missing := [name for name in calls if name not in given]:
-        raise AssertionError(f"The handler calls {', '.join(missing)}: say in fan_out={{…}} what they bring.")
     outcomes = {name: given[name] for name in calls}
     if failed := [name for name in required if not outcomes[name].ok]:
         raise RequiredCallFailed(failed[0], outcomes)
@@ -85,11 +97,12 @@ def _brought(given: Mapping[str, Any], calls: Mapping[str, Any], required: Colle
 class Missing:
     """Stands where a test gave no fake."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, notes: Notes) -> None:
         self._name = name
+        self._notes = notes
 
     def __getattr__(self, asked: str) -> Any:
-        raise AssertionError(f"The handler uses ctx.{self._name}: give run() a fake as {self._name}=….")
+        raise self._notes.wrong(f"The handler uses ctx.{self._name}: give run() a fake as {self._name}=….")
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         self.__getattr__("")

@@ -1,5 +1,7 @@
 """One attempt without a worker: what `workers.testing.run` does. Nothing here opens a connection."""
 
+import asyncio
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +13,14 @@ from django.conf import settings
 from jobs import classes
 from jobs.lifecycle import Outcome
 from jobs.states import State
-from workers import by_hand, outcomes, runner
+from workers import by_hand, outcomes
 from workers.by_hand import Refused
 from workers.context import JobContext
 from workers.failures import Ended, JobCancelled, JobTimeout
 from workers.once import Memory
 from workers.retries import Again, Retry, Stop, decide
 from workers.testing import Alarm, FakeClock, Ran
+from workers.testing.loops import FakeTimeLoop
 from workers.testing.notes import Missing, Notes, TrialContext
 
 JOB_ID = UUID(int=0)
@@ -61,6 +64,10 @@ class Trial:
 
     def _limit_seconds(self) -> float:
         limit = by_hand.timeout_of(self._type, self._class, self._asked.timeout)
+        for name in ("cancel_at", "stop_at"):
+            seconds = getattr(self._asked, name)
+            if seconds is not None and not seconds >= 0:
+                raise Refused(f"{name} is {seconds!r}, but must be seconds from the start, 0 or more.")
         deadline = self._asked.deadline
         if deadline is not None and deadline <= 0:
             raise Refused("deadline has passed, so the job would never have started.")
@@ -74,13 +81,15 @@ class Trial:
             outcome, error = self._outcome(ctx)
         finally:
             self._clock.alarms.clear()
+        if self._notes.mistake is not None:
+            raise self._notes.mistake
         return self._verdict(outcome, error)
 
     def _outcome(self, ctx: JobContext[Any]) -> tuple[Outcome, BaseException | None]:
         """As the runner makes it."""
         error: BaseException | None = None
         try:
-            outcome = outcomes.of_result(runner.call(self._type.handler, ctx), self._class.name)
+            outcome = outcomes.of_result(self._call(ctx), self._class.name)
         except BaseException as raised:
             if type(raised) is KeyboardInterrupt:  # somebody at the keyboard, not a limit
                 raise
@@ -89,6 +98,14 @@ class Trial:
         if self._ended_by:
             return outcomes.timed_out(self._cut, outcome.detail, self._retry), JobTimeout()
         return outcomes.after_a_signal(self._fired, outcome, error, self._cut, self._retry)
+
+    def _call(self, ctx: JobContext[Any]) -> object:
+        """As the runner does it, but a coroutine on a loop whose time is the clock's."""
+        result = self._type.handler(ctx)
+        if not inspect.iscoroutine(result):
+            return result
+        with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(self._clock)) as loop:
+            return loop.run(result)
 
     def _context(self) -> JobContext[Any]:
         name = self._type.name
@@ -103,8 +120,8 @@ class Trial:
             once=self._notes.once,
             cancelled=partial(self._has_come, self._asked.cancel_at),
             stopping=partial(self._has_come, self._asked.stop_at),
-            http=self._asked.http or Missing("http"),
-            fan_out=self._notes.fan_out(self._asked.fan_out or Missing("fan_out"), self._clock),
+            http=self._asked.http or Missing("http", self._notes),
+            fan_out=self._notes.fan_out(self._asked.fan_out or Missing("fan_out", self._notes), self._clock),
             clock=self._clock,
         )
 
