@@ -80,6 +80,8 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.all_https(CSRF_TRUSTED_ORIGINS)
 USE_TZ = True
 TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = ["project.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 _database = env.postgres(env.address("DATABASE_URL", WEIGHBRIDGE_DATA_DIR))

@@ -51,6 +51,12 @@ def test_the_list_and_the_page_show_jobs_but_never_params(operator: Client, jobs
         assert "xyzzy" not in page.content.decode()
 
 
+def test_instants_are_shown_to_the_second(operator: Client, jobs: list[Job]) -> None:
+    page = operator.get(f"{LIST}{jobs[0].pk}/change/").content.decode()
+    jobs[0].refresh_from_db()
+    assert f"{jobs[0].accepted_at:%Y-%m-%d %H:%M:%S}" in page
+
+
 def test_one_is_cancelled_by_the_button_of_its_row(operator: Client, jobs: list[Job]) -> None:
     address = f"{LIST}{jobs[0].pk}/cancel/"
     assert f'formaction="{address}"' in operator.get(LIST).content.decode()

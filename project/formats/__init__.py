@@ -1,0 +1,1 @@
+"""How instants are shown in the admin."""
