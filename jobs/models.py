@@ -156,8 +156,6 @@ class Job(models.Model):
             models.Index(
                 fields=["start_by"], name="job_expire", condition=Q(state=State.QUEUED.value, start_by__isnull=False)
             ),
-            # What a client with a quota has in the system.
-            models.Index(fields=["client"], name="job_live_of_client", condition=Q(state__in=sorted(LIVE))),
             models.Index(fields=["node"], name="job_leases", condition=Q(state=State.RUNNING.value)),
             # Drain of a class, and what prune removes.
             models.Index(

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from uuid import uuid4
 
 import structlog
@@ -38,6 +38,7 @@ log = structlog.get_logger(__name__)
 CONTROL_PROCESSES = 1
 CONTROL_CEILING_SECONDS = 60.0
 GRACE_LOOK_SECONDS = 0.1
+LOOK_SECONDS = 1.0  # a beat takes milliseconds, unless its database does not answer
 SIGN_OFF_SECONDS = 5.0  # after the grace, for the books to be closed; a process manager waits for ten
 # A broker that is there takes them in milliseconds; else the other nodes' keepers send them.
 LAST_WAKE_UPS_SECONDS = 2.0
@@ -67,6 +68,8 @@ class Keeper:
         self.ready = False
         self.blameless = False  # whether what still runs at the end is released rather than lost
         self.stop_by: float | None = None  # monotonic; set by the first TERM
+        self.grace_over = False  # Celery is being ended
+        self._looking = Lock()  # held during a beat
 
     def run(self) -> int:
         """Until Celery ends, by itself or because we were told to stop; the exit status."""
@@ -156,15 +159,18 @@ class Keeper:
     # ── One beat ─────────────────────────────────────────────────────────────────────────────────────
 
     def _beat(self, celery: "subprocess.Popen[bytes]") -> None:
-        kernel.end_orphans(spare=celery.pid)
-        try:
-            close_old_connections()
-            self._say_we_live()
-            self.custody.look(celery.pid)
-        except (DatabaseError, InterfaceError) as error:
-            # The leases are long and nobody reaps while the database is away (P17): try again next beat.
-            log.warning("beat_failed", error=str(error).split("\n")[0])
-            connection.close()
+        with self._looking:
+            if self.grace_over:
+                return  # what the children run now has not vanished: it is released once they are gone
+            kernel.end_orphans(spare=celery.pid)
+            try:
+                close_old_connections()
+                self._say_we_live()
+                self.custody.look(celery.pid)
+            except (DatabaseError, InterfaceError) as error:
+                # The leases are long and nobody reaps while the database is away (P17): try again next beat.
+                log.warning("beat_failed", error=str(error).split("\n")[0])
+                connection.close()
 
     def _patience_is_over(self) -> bool:
         if self.stop_by is None or time.monotonic() < self.stop_by:
@@ -213,6 +219,11 @@ class Keeper:
         """It consumes nothing though there is work: end it, give back what it runs; we are restarted (P24)."""
         log.error("celery_consumes_nothing", node=str(self.node.id))
         self.blameless = True
+        self._end(celery)
+
+    def _end(self, celery: "subprocess.Popen[bytes]") -> None:
+        """Its children follow it. From here on no beat takes them for vanished."""
+        self.grace_over = True
         celery.kill()
 
     # ── Stopping ─────────────────────────────────────────────────────────────────────────────────────
@@ -230,7 +241,10 @@ class Keeper:
             time.sleep(GRACE_LOOK_SECONDS)
         if celery.poll() is None:
             log.warning("grace_over", node=str(self.node.id))
-            celery.kill()  # its children follow it
+            looks_elsewhere = self._looking.acquire(timeout=LOOK_SECONDS)
+            self._end(celery)
+            if looks_elsewhere:
+                self._looking.release()
         time.sleep(SIGN_OFF_SECONDS)
         log.warning("sign_off_failed", node=str(self.node.id))
         os._exit(1)  # what is left of its jobs is for the reaper

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from django.conf import settings
@@ -44,6 +45,15 @@ def test_a_keeper_that_stops_gives_a_settle_three_seconds_more(
         child.settle()
     keeper.stop_by = time.monotonic() - after_grace
     assert keeper._patience_is_over() is over
+
+
+def test_once_celery_is_being_ended_no_beat_takes_its_children_for_vanished(keeper: Keeper) -> None:
+    """What they ran is released, without blame."""
+    process = subprocess.Popen(["sleep", "60"])
+    keeper.custody = cast(Any, None)  # whoever looks now, fails
+    keeper._end(process)
+    keeper._beat(process)
+    assert process.wait(10) == -9
 
 
 def test_celerys_own_limit_stands_behind_every_other(keeper: Keeper) -> None:
