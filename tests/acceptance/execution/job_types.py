@@ -110,7 +110,14 @@ def _leave_a_thread(ctx: JobContext[Params]) -> None:
 
 
 def _leave_a_bare_thread(ctx: JobContext[Params]) -> None:
-    _thread.start_new_thread(lambda: time.sleep(1000), ())
+    runs = threading.Event()
+
+    def stay() -> None:
+        runs.set()
+        time.sleep(1000)
+
+    _thread.start_new_thread(stay, ())
+    assert runs.wait(10)
 
 
 def _leave_a_process_of_a_thread(ctx: JobContext[Params]) -> None:
