@@ -16,7 +16,7 @@ from stack.supervision import Program
 ROOT = Path(__file__).resolve().parent.parent
 # A keeper may take 5 s beyond the grace to end what did not finish; 5 more for it to go.
 BEYOND_GRACE_SECONDS = 10
-# At once in one web process: most of them callers who wait for a job, which costs a few kilobytes each.
+# At once in one web process, whose own bound on callers who wait is lower: it is to answer them, not the server to keep them out.
 WEB_REQUESTS = 4096
 # Requests are short; a web process that has not answered its last one by then is cut off.
 WEB_STOP_SECONDS = 10

@@ -25,7 +25,7 @@ READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
 _OF_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a child ends when its keeper says so, or with it
 _OF_OURS = (*_OF_OTHERS, signal.SIGALRM, CANCEL_SIGNAL)
 # A child that ends waits so long for its parent to read its last result. billiard's own 30 s are seen in full when the parent, told to stop,
-# joins the child instead of reading: once in a hundred stops. Nobody needs the result.
+# joins the child instead of reading, as it now and then does. Nobody needs the result.
 _LAST_RESULT_SECONDS = 2.0
 _OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
 _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
