@@ -166,6 +166,7 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_BACKEND = None
 # A busy worker reserves nothing, so a wake-up always goes to a process that is free.
+CELERY_WORKER_POOL = "workers.pool:TaskPool"  # prefork, with children that may leave after a job
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_TASK_ACKS_LATE = True

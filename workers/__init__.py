@@ -6,7 +6,7 @@ Where the rest is, by who runs it:
 
     authors' code   declare, context, failures, retries; context's tools: http (with fanout, bulkheads, deadlines), once,
                     progress; testing/ and by_hand run a handler without a worker
-    a pool child    children (after the fork), equipment (for its life), then for each wake-up tasks → runner →
+    a pool child    pool and children (after the fork), equipment (for its life), then for each wake-up tasks → runner →
                     outcomes → settling; beside the handler limits, handler_database, logbook, usage, descendants
     the keeper      keeper (start, beat, stop), custody (its children's attempts), clockwork (sweeps, due jobs),
                     consumption (is Celery at work?), strays, kernel

@@ -9,7 +9,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from billiard import pool
 from celery.signals import celeryd_init, task_prerun, worker_init, worker_process_init, worker_ready
 from django.db import close_old_connections
 from kombu.transport.redis import Channel
@@ -24,9 +23,6 @@ CLASS_VARIABLE = "WEIGHBRIDGE_COST_CLASS"  # set by the keeper for its Celery
 READY_VARIABLE = "WEIGHBRIDGE_READY_FD"
 _OF_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a child ends when its keeper says so, or with it
 _OF_OURS = (*_OF_OTHERS, signal.SIGALRM, CANCEL_SIGNAL)
-# A child that ends waits so long for its parent to read its last result. billiard's own 30 s are seen in full when the parent, told to stop,
-# joins the child instead of reading, as it now and then does. Nobody needs the result.
-_LAST_RESULT_SECONDS = 2.0
 _OOM_SCORE = 500  # a job that eats the memory dies before the keeper, the database or the web does
 _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consumer must not flap under load
 
@@ -77,9 +73,6 @@ def settle_in(**kwargs: Any) -> None:
     os.setsid()
     _be_nice()
     _make_forks_hear()
-    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = round(
-        _LAST_RESULT_SECONDS / pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_INTERVAL
-    )
     notify.tell_of_ends()
     equipment.mine()  # its signal handlers stand before the keeper could send it one
 

@@ -5,9 +5,10 @@ The files lie in a folder of the node, named by pid, so that the keeper finds th
 
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Event
 from uuid import UUID
 
 from django.conf import settings
@@ -23,6 +24,8 @@ from workers.slots import OwnSlot, SharedSlots
 # Set by the keeper for its children.
 NODE_VARIABLE = "WEIGHBRIDGE_NODE_ID"
 FOLDER_VARIABLE = "WEIGHBRIDGE_NODE_DIR"
+
+_LEAVE_SECONDS = 5.0  # to return from the task and hand its result to the parent, which waits for two (workers.pool)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Equipment:
     budget: RetryBudget
     logbook: Logbook
     alterations: Alterations
+    leaving: Event = field(default_factory=Event)  # once set, this process takes no other job (workers.pool)
 
     def begin_afresh(self) -> None:
         """Before the next claim is sent: nothing of the last attempt may be taken for the next one's (P19)."""
@@ -67,6 +71,11 @@ class Equipment:
         self.logbook.attach()
         self.logbook.begin()
         self.limits.forget_trace()
+
+    def leave(self) -> None:
+        """Once its last result is delivered."""
+        self.limits.end_within(_LEAVE_SECONDS)
+        self.leaving.set()
 
 
 @cache

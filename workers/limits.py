@@ -75,6 +75,10 @@ class Limits:
         finally:
             faulthandler.cancel_dump_traceback_later()
 
+    def end_within(self, seconds: float) -> None:
+        """For a process that is about to leave of its own: it ends in any case."""
+        self._watch(seconds)
+
     def _watch(self, seconds: float) -> None:
         faulthandler.dump_traceback_later(max(seconds, 0.001), exit=True, file=self._traces)
 

@@ -125,7 +125,7 @@ def _leave_if(me: Equipment, left: list[str]) -> None:
     changed = me.alterations.found()
     if left or changed or me.limits.fired:
         log.info("child_leaves", left=left, changed=changed, cut_short=me.limits.fired is not None)
-        os._exit(0)
+        me.leave()
 
 
 def _measured(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, BaseException | None]:

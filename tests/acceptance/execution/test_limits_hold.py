@@ -1,5 +1,7 @@
 """A job ends at its limit whatever its handler does, and nothing of it stays (P21)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -99,16 +101,29 @@ def test_the_processes_of_a_job_go_with_it(api: Api, word: Path, how: str) -> No
 
 @pytest.mark.parametrize("how", ["leave a thread", "leave a bare thread", "lower its limits"])
 def test_what_the_next_job_would_feel_takes_its_process_with_it_and_the_job_succeeds(
-    api: Api, history: History, how: str
+    stack: Stack, api: Api, history: History, how: str
 ) -> None:
-    assert api.ended(api.submit("tests.behave", {"how": how}))["state"] == "succeeded"
-    _has_left(history)
+    with _no_task_is_lost(stack):
+        assert api.ended(api.submit("tests.behave", {"how": how}))["state"] == "succeeded"
+        _has_left(history)
 
 
-def test_a_process_in_which_a_handler_was_cut_short_takes_no_other_job(api: Api, history: History) -> None:
+def test_a_process_in_which_a_handler_was_cut_short_takes_no_other_job(
+    stack: Stack, api: Api, history: History
+) -> None:
     """It may have been in the middle of an import, which cannot be begun a second time."""
-    api.ended(api.submit("tests.behave", {"how": "loop"}, timeout_seconds=LIMIT))
-    _has_left(history)
+    with _no_task_is_lost(stack):
+        api.ended(api.submit("tests.behave", {"how": "loop"}, timeout_seconds=LIMIT))
+        _has_left(history)
+
+
+@contextmanager
+def _no_task_is_lost(stack: Stack) -> Iterator[None]:
+    """To Celery and Flower the task has succeeded, whatever became of the job and of the process."""
+    log = stack.log("worker-heavy")
+    before = log.stat().st_size
+    yield
+    assert "WorkerLostError" not in log.read_bytes()[before:].decode()
 
 
 def _has_left(history: History) -> None:

@@ -47,6 +47,17 @@ def test_flower_shows_each_jobs_type_and_id_on_its_row(
     assert str(diary.history.path) not in str(row), "params are nobody else's business"
 
 
+def test_a_job_that_is_cancelled_as_it_runs_is_no_failed_task(
+    stack: Stack, api: Api, flower: httpx.Client, diary: Diary
+) -> None:
+    """Its process leaves, but only after it has said that the task is done."""
+    job_id = api.submit("tests.note", diary.params("cancelled", held=True, cost_class="heavy"))
+    api.in_state(job_id, "running")
+    api.cancel(job_id)
+    assert api.ended(job_id)["state"] == "cancelled"
+    assert eventually(lambda: _row_of(job_id, flower, password_of(stack)))
+
+
 def _row_of(job_id: str, flower: httpx.Client, auth: tuple[str, str]) -> dict[str, object]:
     rows = flower.get("/api/tasks", auth=auth, params={"limit": 1000}).json().values()
     return next((row for row in rows if job_id in str(row["kwargs"]) and row["state"] == "SUCCESS"), {})
