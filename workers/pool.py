@@ -1,4 +1,4 @@
-"""Celery's prefork pool, but for two ends of a child: it may leave after its last result, and soon.
+"""Celery's prefork pool, but for the end of a child: it may leave after any job, and then it is gone at once.
 
 Chosen by CELERY_WORKER_POOL. Imported by Celery's processes only, and before Django is set up.
 """
@@ -19,6 +19,7 @@ class Child(asynpool.Worker):
     """Looks for its next wake-up only if the last job left nothing of itself (workers.runner)."""
 
     wait_for_job: Callable[[], Any]
+    on_exit: Callable[[int, int | None], None] | None
 
     def _make_child_methods(self, *args: Any, **kwargs: Any) -> None:
         super()._make_child_methods(*args, **kwargs)  # type: ignore[misc]
@@ -43,10 +44,16 @@ class Child(asynpool.Worker):
         return receive_or_leave
 
     def _leave(self, completed: int) -> None:
-        """At once: billiard's own way out rests for a second, and what is left of the job may not let it."""
         # Or the parent takes the last task for lost.
         self._ensure_messages_consumed(completed=completed)  # type: ignore[attr-defined]
-        os._exit(0)
+        self._do_exit(os.getpid(), os.EX_OK)
+
+    def _do_exit(self, pid: int, exitcode: int | None, exc: BaseException | None = None) -> None:
+        """At once. billiard would say farewell and rest for a second, until its parent answers with a TERM, of which our
+        children take no notice; the parent sees the end of a process anyway."""
+        if self.on_exit is not None:
+            self.on_exit(pid, exitcode)
+        os._exit((os.EX_SOFTWARE if exc else os.EX_OK) if exitcode is None else exitcode)
 
 
 class Pool(asynpool.AsynPool):
