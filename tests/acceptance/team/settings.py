@@ -1,5 +1,8 @@
 """Settings of a team: ours first, then what they add."""
 
+import json
+import os
+
 from project.settings import *  # noqa: F403
 from project.settings import COST_CLASSES, DATABASES, INSTALLED_APPS, WEIGHBRIDGE_JOB_MODULES
 
@@ -18,3 +21,8 @@ COST_CLASSES = {
 DATABASES = {**DATABASES, "archive": {**DATABASES["default"], "NAME": "archive"}}
 DATABASE_ROUTERS = ["tests.acceptance.team.routers.ArchiveRouter"]
 WEIGHBRIDGE_JOB_MODULES = [*WEIGHBRIDGE_JOB_MODULES, "tests.acceptance.team.weigh"]
+
+# Services of this machine, which a test starts before its stack.
+WEIGHBRIDGE_SERVICES = json.loads(os.environ.get("TEST_SERVICES", "{}"))
+if os.environ.get("WEIGHBRIDGE_COST_CLASS") == "heavy":  # in its workers only
+    CELERY_WORKER_MAX_TASKS_PER_CHILD = 1

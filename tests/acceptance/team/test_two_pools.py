@@ -5,8 +5,6 @@ Three services, of which one hangs; ten clients at once, each with an `http.aggr
 `pytest -s` prints those of this run.
 """
 
-import json
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Barrier
@@ -15,18 +13,13 @@ from typing import Any
 import pytest
 
 from stack.local import Stack
-from tests.acceptance.conftest import UNSWEPT
-from tests.acceptance.slow_services import Counts, Services, answering, hanging
+from tests.acceptance.slow_services import Counts
+from tests.acceptance.team.conftest import FAST, LIGHT_PROCESSES, ONE_POOL, TWO_POOLS, Pools, service_of
 from tests.api_client import Api
 
-CLIENTS, ROUNDS = 10, 3
+CLIENTS, ROUNDS = LIGHT_PROCESSES, 3
 DEADLINE_SECONDS = 1.2
 LATE_SECONDS = 0.8  # an answer may come so long after the deadline, on a machine that is busy with other tests
-WORK_SECONDS = 0.1  # of a fast service
-FAST = ("prices", "stock")
-ONE_POOL = dict.fromkeys((*FAST, "reviews"), ("shared", 5))
-TWO_POOLS = {"prices": ("fast", 6), "stock": ("fast", 6), "reviews": ("slow", 3)}
-Pools = dict[str, tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -82,31 +75,9 @@ class Laboratory:
         return jobs[1:]  # a process's first calls prepare it for all others
 
 
-def service_of(name: str, pool: str) -> str:
-    return f"{name}-{pool}"
-
-
-@pytest.fixture(scope="module")
-def laboratory(start_stack: Callable[..., Stack]) -> Iterator[Laboratory]:
-    counts = {pool: Counts() for pools in (ONE_POOL, TWO_POOLS) for pool, _ in pools.values()}
-    behaviours = {name: answering(WORK_SECONDS) for name in FAST} | {"reviews": hanging}
-    with Services() as running:
-        services = {
-            service_of(name, pool): {
-                "base_url": running.add(behaviours[name], counts[pool])[0],
-                "pool": pool,
-                "places": places,
-            }
-            for pools in (ONE_POOL, TWO_POOLS)
-            for name, (pool, places) in pools.items()
-        }
-        stack = start_stack(
-            without=UNSWEPT,
-            settings_module="tests.acceptance.service_settings",
-            TEST_SERVICES=json.dumps(services),
-            WEIGHBRIDGE_LIGHT_PROCESSES=str(CLIENTS),
-        )
-        yield Laboratory(stack, counts)
+@pytest.fixture
+def laboratory(stack: Stack, pools_asked: dict[str, Counts]) -> Laboratory:
+    return Laboratory(stack, pools_asked)
 
 
 def test_with_two_pools_the_fast_services_do_not_feel_the_slow_one(laboratory: Laboratory) -> None:

@@ -1,13 +1,8 @@
 """Children that are replaced after each job: none lost, none hung."""
 
-from collections.abc import Callable
-
 import pytest
 
-from stack.local import Stack
-from tests.acceptance.conftest import UNSWEPT
 from tests.acceptance.diary import Diary
-from tests.acceptance.execution.conftest import MODULES
 from tests.api_client import Api
 
 SHORT, FULL = 60, 500
@@ -15,17 +10,6 @@ SHORT, FULL = 60, 500
 ODD = {"always raise": "failed", "run out of memory": "failed", "exit": "failed"}
 # What others use besides: libraries and connections that a fork could break.
 BUSY = ("use numpy", "use the database", "use Redis")
-
-
-@pytest.fixture
-def stack(start_stack: Callable[..., Stack]) -> Stack:
-    return start_stack(
-        without=UNSWEPT,
-        settings_module="tests.acceptance.execution.recycling",
-        WEIGHBRIDGE_JOB_MODULES=MODULES,
-        WEIGHBRIDGE_HEAVY_MAX_WAITING="1000",
-        WEIGHBRIDGE_HEAVY_MAX_WAIT_SECONDS="600",
-    )
 
 
 @pytest.mark.timeout(3600)

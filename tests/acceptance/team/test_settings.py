@@ -1,37 +1,15 @@
 """A team's own settings module: a third class, an own model, a second database, an own job type."""
 
-import subprocess
-import sys
-from collections.abc import Callable
-
 import psycopg
 import pytest
 
 from stack.local import Stack
-from stack.programs import ROOT
-from tests.acceptance import records
 from tests.acceptance.bursts import ids_of, refusals_of, submit_at_once
 from tests.acceptance.diary import Diary
+from tests.acceptance.team.commands import manage
+from tests.acceptance.team.conftest import SLOTS
 from tests.api_client import Api
 from tests.waiting import eventually
-
-SETTINGS = "tests.acceptance.team.settings"
-SLOTS = 2
-
-
-@pytest.fixture(scope="module")
-def stack(start_stack: Callable[..., Stack]) -> Stack:
-    running = start_stack(settings_module=SETTINGS, WEIGHBRIDGE_SCALES_PROCESSES=str(SLOTS))
-    records.execute(running.database_url, "CREATE DATABASE archive")
-    assert _manage(running, "migrate", "--noinput", "--database=archive").returncode == 0
-    return running
-
-
-def _manage(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command of manage.py beside the running stack, told nothing but the settings module and the data directory."""
-    environment = {"DJANGO_SETTINGS_MODULE": SETTINGS, "WEIGHBRIDGE_DATA_DIR": str(stack.data_dir)}
-    command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +18,7 @@ def _manage(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
     ids=lambda command: command[0],
 )
 def test_every_command_works_with_the_teams_settings(stack: Stack, command: tuple[str, ...]) -> None:
-    done = _manage(stack, *command)
+    done = manage(stack, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     with Api(stack.url, stack.key) as api:
         assert api.cost_class("scales")["slots"] == SLOTS
