@@ -5,8 +5,8 @@ from typing import Any
 
 from jobs.api.bodies import limit_bytes
 from jobs.api.pages import LARGEST_PAGE
-from jobs.api.serializers import LONGEST_DEADLINE_SECONDS, MOST_LABELS
 from jobs.api.waiting import LONGEST_SECONDS
+from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS
 from jobs.models import ApiClient
 
 

@@ -21,17 +21,11 @@ from jobs import door, registry
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.classes import CostClass
+from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
 from jobs.idempotency import Idempotency
 from jobs.models import ApiClient, Job
 from jobs.queries import ClassView
 from jobs.registry import JobType
-
-LONGEST_DEADLINE_SECONDS = 366 * 86_400
-MOST_LABELS = 16
-
-LabelName = Annotated[str, Field(min_length=1, max_length=63)]
-LabelValue = Annotated[str, Field(max_length=255)]
-
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
