@@ -7,6 +7,7 @@ A class is admitted to serially, under an advisory transaction lock, by the data
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
 from django.db.utils import OperationalError
@@ -39,6 +40,11 @@ class Submission:
     request_id: str = ""
     traceparent: str = ""
     idempotency: Idempotency | None = None
+    outbox_id: UUID | None = None  # the entry that asks for it
+
+
+class EntryGone(Exception):
+    """Nothing was admitted: somebody else is at the outbox entry, or it has ended."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +77,25 @@ FROM admit_v2(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(ti
               %(key)s, %(fingerprint)s)
 """
 
+# The same for an outbox entry, if it still waits and nobody else is at it, and the entry with its job: one statement, so there is never the
+# one without the other. Nobody waits for the entry's row, so it may be held before the locks of admission (P6). OFFSET and the reference to
+# `asked` keep the planner from admitting anything before it has the row.
+_ADMIT_ENTRY = f"""
+WITH asked AS MATERIALIZED (
+    SELECT id FROM jobs_outboxentry WHERE id = %(outbox)s AND state = 'waiting' FOR UPDATE SKIP LOCKED
+), answer AS MATERIALIZED (
+    SELECT given.* FROM asked CROSS JOIN LATERAL ({_ADMIT} WHERE asked.id = %(outbox)s OFFSET 0) given
+), marked AS (
+    UPDATE jobs_outboxentry entry
+    SET state = 'admitted', job_id = answer.job_id, ended_at = clock_timestamp(), reason = '', params = '{{}}', tries = entry.tries + 1
+    FROM answer WHERE entry.id = %(outbox)s AND answer.verdict = 'admitted'
+)
+SELECT * FROM answer
+"""
+
 
 def submit(submission: Submission) -> Admitted | Replayed | Rejected:
-    """Raises Mismatch for a key of another request, and OperationalError (of Django) when the database is away."""
+    """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
     try:
         verdict, room, born = _ask(submission)
     except OperationalError as error:
@@ -98,9 +120,15 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
 
 
 def _ask(submission: Submission) -> tuple[Any, Room, tuple[Any, ...]]:
+    statement, arguments = _ADMIT, _arguments(submission)
+    if submission.outbox_id is not None:
+        statement, arguments = _ADMIT_ENTRY, {**arguments, "outbox": submission.outbox_id}
     with connection.cursor() as cursor:
-        cursor.execute(_ADMIT, _arguments(submission))
-        verdict, waiting, running, slots, *born = cursor.fetchone()
+        cursor.execute(statement, arguments)
+        row = cursor.fetchone()
+    if row is None:
+        raise EntryGone
+    verdict, waiting, running, slots, *born = row
     return verdict, Room(waiting, running, slots), tuple(born)
 
 

@@ -35,6 +35,7 @@ RESERVED = frozenset(
         "log",
         "node",
         "on",
+        "outbox",
         "port",
         "ready",
         "redis",

@@ -48,6 +48,13 @@ def read(header: str, method: str, path: str, body: Any) -> Idempotency:
     return Idempotency(key, _fingerprint(method, path, body))
 
 
+def of_call(key: str, body: Any) -> Idempotency:
+    """A key that came with a call of `jobs.submit`, and what was asked. Raises BadKey."""
+    if not _KEY.fullmatch(key):
+        raise BadKey("A key is 1 to 255 visible ASCII characters.")
+    return Idempotency(key, _fingerprint("CALL", "jobs.submit", body))
+
+
 def _fingerprint(method: str, path: str, body: Any) -> str:
     if isinstance(body, dict):
         body = {name: value for name, value in body.items() if name not in NOT_IN_THE_FINGERPRINT}

@@ -206,6 +206,61 @@ class IdempotencyKey(models.Model):
         return f"{self.key} of {self.client}"
 
 
+class OutboxEntry(models.Model):
+    """A job that a transaction of this installation asked for, to be admitted once that is committed. Durations are seconds."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        ADMITTED = "admitted"
+        GIVEN_UP = "given_up"
+
+    id = models.UUIDField(primary_key=True, db_default=Func(function="uuid7_v1"))
+    client = models.ForeignKey(ApiClient, on_delete=models.PROTECT, db_index=False)
+    type = models.CharField(max_length=100)
+    cost_class = models.CharField(max_length=63, help_text="As it was weighed when it was written.")
+    params = models.JSONField(default=dict, help_text="Until it is admitted; then the job has them.")
+    labels = models.JSONField(default=dict)
+    timeout_seconds = models.FloatField(null=True, blank=True, help_text="As it was asked for.")
+    max_wait_seconds = models.FloatField(null=True, blank=True, help_text="As it was asked for.")
+    deadline_at = models.DateTimeField(null=True, blank=True)
+    key = models.CharField(max_length=255, blank=True, default="")
+    fingerprint = models.CharField(max_length=64, blank=True, default="")
+    request_id = models.CharField(max_length=128, blank=True, default="")
+    traceparent = models.CharField(max_length=55, blank=True, default="")
+
+    state = models.CharField(max_length=8, choices=State.choices, db_default=State.WAITING)
+    reason = models.CharField(
+        max_length=32, blank=True, db_default="", help_text="Why it was not admitted, the last time."
+    )
+    tries = models.IntegerField(db_default=0)
+    written_at = models.DateTimeField(db_default=Now())
+    try_at = models.DateTimeField(db_default=Now())
+    try_until = models.DateTimeField(help_text="Refused then or later, it is given up.")
+    ended_at = models.DateTimeField(null=True, blank=True)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, null=True, blank=True, related_name="outbox_entries")
+
+    class Meta:
+        verbose_name_plural = "outbox entries"
+        constraints = [
+            models.CheckConstraint(
+                name="outbox_ended_at_means_ended",
+                condition=Q(state="waiting", ended_at__isnull=True)
+                | Q(state__in=["admitted", "given_up"], ended_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="outbox_admitted_means_job",
+                condition=Q(state="admitted", job__isnull=False) | (~Q(state="admitted") & Q(job__isnull=True)),
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["cost_class", "id"], name="outbox_waiting", condition=Q(state="waiting")),
+            models.Index(fields=["ended_at"], name="outbox_prune", condition=Q(state="given_up")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.pk}"
+
+
 class Attempt(models.Model):
     """One start of a job. Opened by the claim, closed by whoever settles it."""
 

@@ -15,8 +15,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import classes, lifecycle, queries, wakeups
-from jobs.models import IdempotencyKey, Job, WorkerNode
+from jobs import classes, lifecycle, outbox, queries, wakeups
+from jobs.models import IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
 
@@ -45,6 +45,7 @@ def all_sweeps() -> list[Sweep]:
         Sweep("expire", every, expire),
         Sweep("reap", every, reap),
         Sweep("top_up", every, top_up),
+        Sweep("outbox", every, outbox.run_once),
         Sweep("unknown_types", UNKNOWN_TYPES_SECONDS, unknown_types),
         Sweep("prune", PRUNE_SECONDS, prune),
     ]
@@ -143,10 +144,9 @@ def wake_due(cost_class: str) -> int:
 
 
 def prune() -> int:
-    """Empty results past their retention, delete keys, jobs and nodes past theirs; bounded per run."""
-    return (
-        _in_batches(_prune_results) + _in_batches(_prune_idempotency_keys) + _in_batches(_prune_jobs) + _prune_nodes()
-    )
+    """Empty results past their retention, delete keys, jobs, outbox entries and nodes past theirs; bounded per run."""
+    batches = (_prune_results, _prune_idempotency_keys, _prune_jobs, _prune_outbox)
+    return sum(map(_in_batches, batches)) + _prune_nodes()
 
 
 def _in_batches(prune_some: Callable[[], int]) -> int:
@@ -180,6 +180,14 @@ def _prune_jobs() -> int:
     gone = list(_finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).values_list("pk", flat=True)[:PRUNE_BATCH])
     _, by_model = Job.objects.filter(pk__in=gone).only("pk").delete()  # attempts and kept results go with it
     return by_model.get(Job._meta.label, 0)
+
+
+def _prune_outbox() -> int:
+    """What was given up; an entry that was admitted goes with its job."""
+    before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
+    old = OutboxEntry.objects.filter(state=outbox.State.GIVEN_UP, ended_at__lt=before).order_by("ended_at")
+    gone, _ = OutboxEntry.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
+    return gone
 
 
 def _prune_nodes() -> int:

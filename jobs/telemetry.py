@@ -75,6 +75,7 @@ PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the
 ORPHANED = Counter("jobs_orphaned", "Jobs that ran on although their caller had stopped waiting for them.")
 RATE_LIMITED = Counter("submits_rate_limited", "Submits that came faster than their client may send them.")
 RATE_UNKNOWN = Counter("submits_rate_unknown", "Submits of clients with a limit that passed uncounted: Redis was away.")
+OUTBOX = Counter("jobs_outbox_ended", "Outbox entries that became a job, or were given up.", ["outcome"])
 HTTP = Histogram(
     "http_request_seconds",
     "In Django, by route: without the body's arrival and the wait for a thread.",
@@ -85,6 +86,7 @@ HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked
 REASONS: tuple[str, ...] = get_args(Refusal)
 STOPPED_BY: tuple[str, ...] = get_args(StoppedBy)
 REFUSED_UNSEEN = (400, 408, 413, 503)  # not whole, too slow, too large, no turn
+OUTBOX_OUTCOMES = ("admitted", "given_up")
 OUTCOMES = tuple(sorted(state.value for state in TERMINAL))
 
 
@@ -93,6 +95,8 @@ def show_from_the_start() -> None:
     for reason in STOPPED_BY:
         RETRIES.labels("stop", reason)
     RETRIES.labels("again", "")
+    for outcome in OUTBOX_OUTCOMES:
+        OUTBOX.labels(outcome)
     for status in REFUSED_UNSEEN:
         HTTP_REFUSED.labels(status)
     for name in classes.declared():

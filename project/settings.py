@@ -152,6 +152,8 @@ WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS = env.number(
 )
 WEIGHBRIDGE_KEEP_RESULTS_SECONDS = env.number("WEIGHBRIDGE_KEEP_RESULTS_SECONDS", 86_400, Seconds(1, 366 * 86_400))
 WEIGHBRIDGE_KEEP_JOBS_SECONDS = env.number("WEIGHBRIDGE_KEEP_JOBS_SECONDS", 604_800, Seconds(1, 366 * 86_400))
+# How long a job that a transaction asked for is tried for, once it is committed.
+WEIGHBRIDGE_OUTBOX_SECONDS = env.number("WEIGHBRIDGE_OUTBOX_SECONDS", 3_600, Seconds(1, 7 * 86_400))
 # A function of (exception, workers.reporting.FailedJob), by its dotted name, for an error tracker.
 WEIGHBRIDGE_ON_ATTEMPT_FAILED = os.environ.get("WEIGHBRIDGE_ON_ATTEMPT_FAILED", "")
 # What http.aggregate may call, by name: {"prices": {"base_url": "http://10.0.0.7:8080/v1", "places": 6}}.

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from jobs import queries, telemetry
+from jobs import classes, outbox, queries, telemetry
 from jobs.api.errors import Problem
 from jobs.api.requests import bearer_of
 from jobs.keys import OPS_READ, live_key
@@ -61,7 +61,7 @@ class Depth(Collector):
 
     def collect(self) -> Iterable[Metric]:
         try:
-            return [*self._of_classes(), self._of_sweeps()]
+            return [*self._of_classes(), *self._of_the_outbox(), self._of_sweeps()]
         except (OperationalError, InterfaceError):
             return []
 
@@ -79,6 +79,16 @@ class Depth(Collector):
             slots.add_metric(label, view.room.slots)
             oldest.add_metric(label, queries.oldest_waiting_seconds(view.cost_class.name))
         yield from (waiting, running, capacity, slots, oldest)
+
+    def _of_the_outbox(self) -> Iterator[Metric]:
+        waiting = _gauge("jobs_outbox_waiting", "Outbox entries that have not become a job yet.")
+        oldest = _gauge("jobs_outbox_oldest_seconds", "Age of the outbox entry that has waited longest.")
+        found = {name: (count, age) for name, count, age in outbox.depth()}
+        for name in {**classes.declared(), **found}:
+            count, age = found.get(name, (0, 0.0))
+            waiting.add_metric([name], count)
+            oldest.add_metric([name], age)
+        yield from (waiting, oldest)
 
     def _of_sweeps(self) -> Metric:
         ages = GaugeMetricFamily("sweep_last_run_seconds", "Seconds since a sweep last ran.", labels=["sweep"])

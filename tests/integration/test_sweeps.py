@@ -102,7 +102,14 @@ def test_a_sweep_that_fails_does_not_stop_the_others_and_is_tried_again(monkeypa
 
 def test_every_sweep_runs_when_it_is_due() -> None:
     sweeps.run_due()
-    assert set(Sweep.objects.values_list("name", flat=True)) == {"expire", "reap", "top_up", "unknown_types", "prune"}
+    assert set(Sweep.objects.values_list("name", flat=True)) == {
+        "expire",
+        "reap",
+        "top_up",
+        "unknown_types",
+        "outbox",
+        "prune",
+    }
 
 
 # ── Steady time before anything is reaped (P17) ──────────────────────────────────────────────────────────────────────

@@ -1,0 +1,202 @@
+"""Jobs that a transaction asked for: written in it, admitted once it is committed, and never twice.
+
+An entry is tried by the process that committed it, and from then on by a sweep that comes back when the refusal said, as a polite caller does.
+It ends as admitted, in the statement that makes its job, or as given up, which is counted, logged and shown in the admin.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Count, DateTimeField, F, Min, QuerySet, Value
+from django.db.models.functions import Least, Now
+from django.db.utils import InterfaceError, OperationalError
+
+from jobs import asking, telemetry
+from jobs.admission import Admitted, EntryGone, Rejected, Replayed
+from jobs.asking import Asked, InvalidJob, RateLimited
+from jobs.door import UndeclaredClass
+from jobs.idempotency import Idempotency, Mismatch
+from jobs.models import Job, OutboxEntry
+
+log = structlog.get_logger(__name__)
+
+State = OutboxEntry.State
+
+MOST_WAITING = 10_000  # as in a class's waiting room: a look at all of them stays cheap
+BATCH = 100  # entries of one class in one run of the sweep, so that the other sweeps get their turn
+NEXT_TRY_SECONDS = 5.0  # after what no Retry-After was said for
+LONGEST_PAUSE_SECONDS = 30.0  # a class without workers says 300 s; when they are back, nobody should wait so long
+SHORTEST_TRYING_SECONDS, LONGEST_TRYING_SECONDS = 1, 7 * 86_400
+FINAL = frozenset({"deadline_infeasible", "idempotency_mismatch"})  # what no later try can cure
+
+
+class OutboxFull(RuntimeError):
+    """So many entries wait already that the classes will not catch up; the transaction should not go on as if one more would be run."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{MOST_WAITING} jobs wait in the outbox already; nothing was written.")
+
+
+def write(asked: Asked, keep_trying_seconds: float | None) -> UUID:
+    """An entry in the caller's transaction, which is tried at its commit; without one at once. Its id.
+
+    Raises InvalidJob, UnknownClient and OutboxFull; then nothing is written.
+    """
+    patience = _patience(keep_trying_seconds)
+    client = asking.client_named(asked.client)
+    cost_class = asking.submission(asked, client).cost_class
+    if _waiting()[:MOST_WAITING].count() == MOST_WAITING:
+        raise OutboxFull
+    deadline_at = _deadline(asked)
+    until = Now() + timedelta(seconds=patience)
+    entry = OutboxEntry.objects.create(
+        client=client,
+        type=asked.type,
+        cost_class=cost_class.name,
+        params=asked.params,
+        labels=asked.labels,
+        timeout_seconds=asked.timeout_seconds,
+        max_wait_seconds=asked.max_wait_seconds,
+        deadline_at=deadline_at,
+        key=asked.key or "",
+        fingerprint=asked.idempotency.fingerprint if asked.idempotency else "",
+        request_id=asked.request_id,
+        traceparent=asked.traceparent,
+        try_until=until if deadline_at is None else Least(until, deadline_at),
+    )
+    if connection.in_atomic_block:
+        transaction.on_commit(lambda: _try_at_once(entry.pk))
+    elif connection.get_autocommit():
+        _try_at_once(entry.pk)
+    return entry.pk  # of a transaction without atomic() nobody tells the commit: the sweep finds it
+
+
+def _patience(asked: float | None) -> float:
+    if asked is None:
+        return float(settings.WEIGHBRIDGE_OUTBOX_SECONDS)
+    if not SHORTEST_TRYING_SECONDS <= asked <= LONGEST_TRYING_SECONDS:
+        message = f"must be from {SHORTEST_TRYING_SECONDS} to {LONGEST_TRYING_SECONDS} seconds"
+        errors = [{"loc": ["keep_trying_seconds"], "msg": message}]
+        raise InvalidJob("limit_out_of_range", f"keep_trying_seconds is {asked!r}, but {message}.", errors)
+    return asked
+
+
+def _deadline(asked: Asked) -> Any:
+    """As the database's clock has it, for a column; None if there is none."""
+    given: list[Any] = []
+    if asked.deadline_seconds is not None:
+        given.append(Now() + timedelta(seconds=max(0.0, asked.deadline_seconds)))
+    if asked.deadline_at is not None:
+        given.append(Value(asked.deadline_at, output_field=DateTimeField()))
+    return Least(*given) if len(given) == 2 else next(iter(given), None)
+
+
+def _try_at_once(entry_id: UUID) -> None:
+    """The transaction is committed and its caller goes on: whatever happens here is made up for by the sweep."""
+    try:
+        try_one(entry_id)
+    except Exception as error:
+        log.warning("outbox_waits", entry_id=str(entry_id), error=type(error).__name__)
+
+
+def run_once() -> int:
+    """Try the entries whose time has come; the number that ended. Safe side by side with other runs."""
+    ended = 0
+    due = _waiting().filter(try_at__lte=Now())
+    for cost_class in due.order_by().values_list("cost_class", flat=True).distinct():
+        for entry_id in due.filter(cost_class=cost_class).order_by("pk").values_list("pk", flat=True)[:BATCH]:
+            outcome = try_one(entry_id)
+            ended += outcome in {"admitted", "given_up"}
+            if outcome == "full":
+                break  # it will be for the others too
+    return ended
+
+
+Outcome = Literal["admitted", "given_up", "later", "full", "gone"]
+
+
+def try_one(entry_id: UUID) -> Outcome:
+    """Ask the door for this entry. Raises only for the database; what else is wrong is the entry's."""
+    entry = _waiting().select_related("client").filter(pk=entry_id).first()
+    if entry is None:
+        return "gone"
+    try:
+        answer = asking.come_in(_as_asked(entry), entry.client, entry.pk)
+    except EntryGone:
+        return "gone"
+    except InvalidJob as error:  # an older or newer process may know the type, or other limits
+        return _refused(entry, error.code)
+    except Mismatch:
+        return _refused(entry, "idempotency_mismatch")
+    except UndeclaredClass:
+        return _refused(entry, "undeclared_class")
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:  # of the type's own code; without its message, which may hold params
+        log.error("outbox_entry_failed", entry_id=str(entry.pk), error=type(error).__name__)
+        return _refused(entry, "internal_error")
+    match answer:
+        case Admitted(job):
+            return _told_admitted(entry, job)
+        case Replayed(job):
+            return _found(entry, job)
+        case Rejected() | RateLimited():
+            return _refused(entry, answer.reason, answer.retry_after_seconds)
+
+
+def _as_asked(entry: OutboxEntry) -> Asked:
+    return Asked(
+        type=entry.type,
+        params=entry.params,
+        labels=entry.labels,
+        client=entry.client.name,
+        timeout_seconds=entry.timeout_seconds,
+        max_wait_seconds=entry.max_wait_seconds,
+        deadline_at=entry.deadline_at,
+        idempotency=Idempotency(entry.key, entry.fingerprint) if entry.key else None,
+        request_id=entry.request_id,
+        traceparent=entry.traceparent,
+    )
+
+
+def _found(entry: OutboxEntry, job: Job) -> Outcome:
+    """Its key stands for a job that there was before: unlike admission that makes nothing, so the entry may be written by itself."""
+    still = _waiting().filter(pk=entry.pk)
+    if still.update(state=State.ADMITTED, job=job, ended_at=Now(), reason="", params={}, tries=F("tries") + 1):
+        return _told_admitted(entry, job)
+    return "gone"
+
+
+def _told_admitted(entry: OutboxEntry, job: Job) -> Outcome:
+    telemetry.OUTBOX.labels("admitted").inc()
+    log.info("outbox_admitted", entry_id=str(entry.pk), job_id=str(job.pk), tries=entry.tries + 1)
+    return "admitted"
+
+
+def _refused(entry: OutboxEntry, reason: str, after_seconds: float = NEXT_TRY_SECONDS) -> Outcome:
+    """Given up if it cannot be cured or its time is over by the database's clock; else there is a next try, the last one at the very end."""
+    still = _waiting().filter(pk=entry.pk)
+    over = still if reason in FINAL else still.filter(try_until__lte=Now())
+    if over.update(state=State.GIVEN_UP, ended_at=Now(), reason=reason, tries=F("tries") + 1):
+        telemetry.OUTBOX.labels("given_up").inc()
+        log.warning("outbox_given_up", entry_id=str(entry.pk), type=entry.type, client=entry.client.name, reason=reason)
+        return "given_up"
+    pause = timedelta(seconds=min(after_seconds, LONGEST_PAUSE_SECONDS))
+    still.update(reason=reason, tries=F("tries") + 1, try_at=Least(Now() + pause, F("try_until")))
+    return "full" if reason in {"queue_full", "unavailable"} else "later"
+
+
+def _waiting() -> QuerySet[OutboxEntry]:
+    return OutboxEntry.objects.filter(state=State.WAITING)
+
+
+def depth() -> Iterator[tuple[str, int, float]]:
+    """Per class with entries that wait: how many, and the age of the oldest in seconds."""
+    rows = _waiting().order_by().values("cost_class").annotate(waiting=Count("pk"), oldest=Now() - Min("written_at"))
+    for row in rows:
+        yield row["cost_class"], row["waiting"], row["oldest"].total_seconds()

@@ -1,0 +1,349 @@
+"""Jobs that this installation's own code submits: the API's door, the API's order of checks (P7), and no transaction around it (P1)."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, TestCase
+from django.urls import path
+from pytest_django import DjangoAssertNumQueries
+from structlog.contextvars import bound_contextvars
+
+from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry
+from jobs.submit import (
+    IN_PROCESS,
+    Admitted,
+    BadKey,
+    Deferred,
+    InTransaction,
+    InvalidJob,
+    Mismatch,
+    RateLimited,
+    Rejected,
+    Replayed,
+    UnknownClient,
+    submit,
+)
+from tests import job_rows
+from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe
+from workers.catalog.probe_params import ProbeParams
+
+pytestmark = pytest.mark.django_db
+
+PARAMS = {"seconds": 0}
+HEAVY = {"seconds": 0, "cost_class": "heavy"}
+
+
+def admitted(answer: object) -> Job:
+    assert isinstance(answer, Admitted), answer
+    return answer.job
+
+
+def test_a_job_is_admitted_as_the_api_would_have_it() -> None:
+    api = InProcessApi()
+    theirs = Job.objects.get(pk=api.submit(params=PARAMS, timeout_seconds=3, labels={"team": "ops"}))
+    ours = admitted(submit(PROBE, PARAMS, timeout_seconds=3, labels={"team": "ops"}))
+    stored = job_rows.read(ours.pk)
+    same = ("type", "cost_class", "params", "labels", "state", "timeout_seconds", "max_attempts", "max_deliveries")
+    assert [getattr(stored, name) for name in same] == [getattr(theirs, name) for name in same]
+    assert stored.start_by is not None
+    assert theirs.start_by is not None
+    assert (stored.start_by - stored.accepted_at) == (theirs.start_by - theirs.accepted_at)
+    assert claim_probe(a_probe_node()).job_id == theirs.pk
+
+
+def test_params_may_be_an_instance_of_the_types_model() -> None:
+    job = admitted(submit(PROBE, ProbeParams(seconds=1.5, cost_class="heavy")))
+    assert (job.params, job.cost_class) == ({"seconds": 1.5, "cost_class": "heavy"}, "heavy")
+
+
+def test_the_request_in_whose_course_it_is_asked_for_is_kept() -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with bound_contextvars(request_id="r-1"):
+        job = admitted(submit(PROBE, PARAMS, traceparent=trace))
+    assert (job_rows.read(job.pk).request_id, job_rows.read(job.pk).traceparent) == ("r-1", trace)
+
+
+# ── Whose it is ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_is_nobodys_but_the_installations_own_unless_a_client_is_named() -> None:
+    api = InProcessApi()
+    assert admitted(submit(PROBE, PARAMS)).client.name == IN_PROCESS
+    assert admitted(submit(PROBE, PARAMS, client=api.client.name)).client == api.client
+    assert len(api.get("/jobs").json()["jobs"]) == 1
+    assert ApiClient.objects.filter(name=IN_PROCESS).count() == 1
+
+
+@pytest.mark.parametrize("on_commit", [False, True])
+def test_a_client_that_is_not_there_is_told_by_its_name(on_commit: bool) -> None:
+    with pytest.raises(UnknownClient, match="'reprots'"):
+        submit(PROBE, PARAMS, client="reprots", on_commit=on_commit)  # type: ignore[call-overload]
+    assert not Job.objects.exists()
+    assert not ApiClient.objects.filter(name="reprots").exists()
+
+
+def test_the_clients_quotas_count() -> None:
+    job_rows.a_client("few")
+    ApiClient.objects.update(max_jobs=1)
+    assert isinstance(submit(PROBE, PARAMS, client="few"), Admitted)
+    refused = submit(PROBE, PARAMS, client="few")
+    assert isinstance(refused, Rejected)
+    assert (refused.reason, Job.objects.count()) == ("too_many_jobs", 1)
+
+
+def test_a_client_that_submits_too_often_is_told_when_to_come_back() -> None:
+    job_rows.a_client("often")
+    ApiClient.objects.update(submits_per_minute=2)
+    answers = [submit(PROBE, PARAMS, client="often") for _ in range(3)]
+    refused = answers[-1]
+    assert [type(answer) for answer in answers] == [Admitted, Admitted, RateLimited]
+    assert isinstance(refused, RateLimited)
+    assert (refused.reason, refused.limit) == ("rate_limited", 2)
+    assert 1 <= refused.retry_after_seconds <= 60
+
+
+# ── What is refused, and what is no job ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_full_class_is_an_answer_and_leaves_nothing() -> None:
+    for _ in range(8):
+        submit(PROBE, HEAVY)
+    refused = submit(PROBE, HEAVY, key="k")
+    assert isinstance(refused, Rejected)
+    assert (refused.reason, refused.cost_class.name) == ("queue_full", "heavy")
+    assert refused.retry_after_seconds >= 1
+    assert (Job.objects.count(), IdempotencyKey.objects.count()) == (8, 0)
+
+
+@pytest.mark.parametrize("late", [{"deadline_seconds": 0}, {"deadline_at": datetime(2020, 1, 1, tzinfo=UTC)}])
+def test_a_deadline_that_has_passed_is_refused(late: dict[str, Any]) -> None:
+    refused = submit(PROBE, PARAMS, **late)
+    assert isinstance(refused, Rejected)
+    assert refused.reason == "deadline_infeasible"
+
+
+def test_of_two_deadlines_the_earlier_counts() -> None:
+    """P9."""
+    at = datetime(2090, 1, 1, tzinfo=UTC)
+    job = job_rows.read(admitted(submit(PROBE, PARAMS, deadline_seconds=5, deadline_at=at)).pk)
+    assert job.deadline_at is not None
+    assert abs(job.deadline_at - job.accepted_at - timedelta(seconds=5)) < timedelta(seconds=1)
+
+
+NO_JOBS: list[tuple[dict[str, Any], str, list[str], str]] = [
+    ({"type": "no.such_type"}, "unknown_type", ["type"], "no.such_type"),
+    ({"params": {}}, "invalid_params", ["params", "seconds"], "seconds"),
+    ({"params": {"seconds": 0, "secnods": 1}}, "invalid_params", ["params", "secnods"], "secnods"),
+    ({"params": {"seconds": -1}}, "invalid_params", ["params", "seconds"], "seconds"),
+    ({"params": []}, "invalid_request", ["params"], "params"),
+    ({"labels": {"": "x"}}, "invalid_request", ["labels"], "labels"),
+    ({"labels": {str(n): "x" for n in range(17)}}, "invalid_request", ["labels"], "labels"),
+    ({"labels": {"a": 1}}, "invalid_request", ["labels", "a"], "labels.a"),
+    ({"timeout_seconds": 31}, "limit_out_of_range", ["timeout_seconds"], "timeout_seconds"),
+    ({"timeout_seconds": "5"}, "invalid_request", ["timeout_seconds"], "timeout_seconds"),
+    ({"max_wait_seconds": 11}, "limit_out_of_range", ["max_wait_seconds"], "max_wait_seconds"),
+    ({"deadline_seconds": 4e7}, "invalid_request", ["deadline_seconds"], "deadline_seconds"),
+]
+
+
+@pytest.mark.parametrize(("given", "code", "place", "named"), NO_JOBS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("on_commit", [False, True])
+def test_what_is_no_job_is_raised_and_names_the_field_as_the_api_does(
+    given: dict[str, Any], code: str, place: list[str], named: str, on_commit: bool
+) -> None:
+    asked: dict[str, Any] = {"type": PROBE, "params": PARAMS, **given}
+    with pytest.raises(InvalidJob) as raised:
+        submit(**asked, on_commit=on_commit)  # type: ignore[call-overload]
+    assert raised.value.code == code
+    assert raised.value.errors[0]["loc"][: len(place)] == place
+    assert named in str(raised.value)
+    assert InProcessApi().json(asked).json()["code"] == code
+    assert not (Job.objects.exists() or OutboxEntry.objects.exists())
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"seconds": float("nan")}, {"seconds": datetime(2020, 1, 1, tzinfo=UTC)}, {"seconds": "\0"}, {"\ud800": 1}],
+    ids=["nan", "datetime", "nul", "surrogate"],
+)
+def test_what_is_no_json_or_cannot_be_stored_is_no_job(params: Any) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        submit(PROBE, params)
+    assert raised.value.code == "invalid_request"
+
+
+@pytest.mark.parametrize("at", [datetime(2030, 1, 1), datetime(9999, 1, 1, tzinfo=UTC)], ids=["naive", "far"])  # noqa: DTZ001
+def test_a_deadline_is_an_instant_within_reach(at: datetime) -> None:
+    with pytest.raises(InvalidJob, match="deadline_at must be"):
+        submit(PROBE, PARAMS, deadline_at=at)
+
+
+def test_params_that_are_too_large_are_no_job() -> None:
+    with pytest.raises(InvalidJob) as raised:
+        submit("numbers.sum_squares", {"count": 1, "x": "y" * 70_000})
+    assert raised.value.code in {"too_large", "invalid_params"}
+
+
+def test_a_secret_in_wrong_params_is_not_repeated() -> None:
+    with pytest.raises(InvalidJob) as raised:
+        submit(PROBE, {"seconds": "hunter2"})
+    assert "hunter2" not in f"{raised.value} {raised.value.errors}"
+
+
+# ── Keys (P6, P39a) ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_call_under_its_key_brings_the_same_job() -> None:
+    first = admitted(submit(PROBE, PARAMS, key="k", deadline_seconds=60))
+    job_rows.succeed(claim_probe(a_probe_node()))
+    again = submit(PROBE, PARAMS, key="k", deadline_seconds=30)
+    assert isinstance(again, Replayed)
+    assert (again.job.pk, again.job.state, Job.objects.count()) == (first.pk, "succeeded", 1)
+    with pytest.raises(Mismatch):
+        submit(PROBE, {"seconds": 1}, key="k")
+
+
+def test_a_replayed_job_past_its_start_by_is_shown_expired() -> None:
+    submit(PROBE, PARAMS, key="k")
+    Job.objects.update(start_by=Now() - timedelta(seconds=1))
+    again = submit(PROBE, PARAMS, key="k")
+    assert isinstance(again, Replayed)
+    assert again.job.state == "expired"
+
+
+def test_a_replay_comes_before_the_quota_and_before_validation() -> None:
+    """P7: what was accepted stays accepted."""
+    job_rows.a_client("often")
+    ApiClient.objects.update(submits_per_minute=1)
+    first = admitted(submit(PROBE, PARAMS, key="k", client="often"))
+    again = submit(PROBE, PARAMS, key="k", client="often")
+    assert isinstance(again, Replayed)
+    assert again.job.pk == first.pk
+
+
+def test_the_quota_comes_before_validation() -> None:
+    job_rows.a_client("often")
+    ApiClient.objects.update(submits_per_minute=1)
+    submit(PROBE, PARAMS, client="often")
+    assert isinstance(submit("no.such_type", client="often"), RateLimited)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256, "ü"])
+def test_what_is_no_key_is_said(key: str) -> None:
+    with pytest.raises(BadKey):
+        submit(PROBE, PARAMS, key=key)
+
+
+def test_each_client_has_keys_of_its_own() -> None:
+    job_rows.a_client("other")
+    ids = {admitted(submit(PROBE, PARAMS, key="k", client=name)).pk for name in (IN_PROCESS, "other")}
+    assert len(ids) == 2
+
+
+def test_what_a_submit_costs(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    """One look for the client, one round trip for admission; one more for a key."""
+    submit(PROBE, PARAMS)
+    with django_assert_num_queries(2):
+        submit(PROBE, PARAMS)
+    with django_assert_num_queries(3):
+        submit(PROBE, PARAMS, key="k")
+
+
+# ── Inside a transaction (P1) ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_inside_a_transaction_it_refuses_and_says_what_to_do() -> None:
+    with transaction.atomic(), pytest.raises(InTransaction, match="on_commit=True"):
+        submit(PROBE, PARAMS)
+    assert not Job.objects.exists()
+    assert isinstance(submit(PROBE, PARAMS), Admitted)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("durable", [False, True])
+def test_it_refuses_in_every_kind_of_transaction(durable: bool) -> None:
+    with transaction.atomic(durable=durable), pytest.raises(InTransaction):
+        submit(PROBE, PARAMS)
+    with transaction.atomic(), transaction.atomic(savepoint=False), pytest.raises(InTransaction):
+        submit(PROBE, PARAMS)
+    transaction.set_autocommit(False)
+    try:
+        with pytest.raises(InTransaction):
+            submit(PROBE, PARAMS)
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    assert isinstance(submit(PROBE, PARAMS), Admitted)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_the_commit_it_is_free_to_submit() -> None:
+    done: list[object] = []
+    with transaction.atomic():
+        transaction.on_commit(lambda: done.append(submit(PROBE, PARAMS)))
+    assert isinstance(done[0], Admitted)
+
+
+def _view(request: HttpRequest) -> HttpResponse:
+    on_commit = request.GET.get("on_commit") == "yes"
+    answer: object = submit(PROBE, PARAMS, on_commit=on_commit)  # type: ignore[call-overload]
+    return HttpResponse(type(answer).__name__)
+
+
+urlpatterns = [path("team", _view)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_with_atomic_requests_a_view_must_say_on_commit(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of a stack refuses that setting for `default`; a team that runs Django by itself may have it."""
+    settings.ROOT_URLCONF = __name__
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    with pytest.raises(InTransaction):
+        Client().get("/team")
+    assert not Job.objects.exists()
+    assert Client().get("/team?on_commit=yes").content == b"Deferred"
+    assert Job.objects.count() == 1
+
+
+class InsideDjangosTestCase(TestCase):
+    """Which wraps every test in a transaction that is never committed: it counts for none, as it does for `durable`."""
+
+    def test_a_submit_is_admitted_in_the_tests_own_transaction(self) -> None:
+        assert isinstance(submit(PROBE, PARAMS), Admitted)
+        assert Job.objects.count() == 1
+
+    def test_nothing_is_left_of_it(self) -> None:
+        assert not Job.objects.exists()
+
+    def test_a_transaction_of_the_code_under_test_is_one(self) -> None:
+        with transaction.atomic(), pytest.raises(InTransaction):
+            submit(PROBE, PARAMS)
+
+    def test_on_commit_is_admitted_when_the_test_says_that_it_is_committed(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
+            submit(PROBE, PARAMS, on_commit=True)
+            assert not Job.objects.exists()
+        assert Job.objects.count() == 1
+        assert OutboxEntry.objects.get().state == "admitted"
+
+
+def test_no_connection_is_opened_to_find_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no job is told also where no database is."""
+    monkeypatch.setattr(connection, "ensure_connection", _not_to_be_called)
+    with pytest.raises(InvalidJob):
+        submit(PROBE, {"seconds": object()})
+
+
+def _not_to_be_called(*given: object) -> Callable[[], None]:
+    raise AssertionError
+
+
+def test_deferred_names_its_entry() -> None:
+    answer = submit(PROBE, PARAMS, on_commit=True)
+    assert isinstance(answer, Deferred)
+    assert OutboxEntry.objects.get().pk == answer.entry_id
