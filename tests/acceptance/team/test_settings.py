@@ -1,5 +1,7 @@
 """A team's own settings module: a third class, an own model, a second database, an own job type."""
 
+import signal
+
 import psycopg
 import pytest
 
@@ -9,6 +11,7 @@ from tests.acceptance.diary import Diary
 from tests.acceptance.team.commands import manage
 from tests.acceptance.team.conftest import SLOTS
 from tests.api_client import Api
+from tests.history.recorder import SUBMISSION
 from tests.waiting import eventually
 
 
@@ -72,3 +75,61 @@ def test_without_a_waiting_room_each_process_that_comes_free_admits_one(api: Api
     held_longer.open_gate()
     assert {api.ended(job_id)["state"] for job_id in others} == {"succeeded"}
     assert diary.began() == ["first", "second", "third"]
+
+
+# ── The team's own code submits ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("how", "exits"), [("commit", 0), ("die", -signal.SIGKILL)])
+def test_a_job_of_the_teams_transaction_runs_once_that_is_committed(stack: Stack, how: str, exits: int) -> None:
+    """By the process that committed; and by the sweep, when that process is killed between the commit and what follows it."""
+    assert manage(stack, "weigh_later", how, how).returncode == exits
+    assert eventually(lambda: _ends(stack, how), 20) == ["succeeded"]
+    assert _entries(stack) == {"admitted"}
+
+
+def test_a_transaction_that_is_rolled_back_leaves_neither_row_nor_job(stack: Stack) -> None:
+    before = len(_rows(stack.database_url, "team_load"))
+    done = manage(stack, "weigh_later", "rollback", "rollback")
+    assert done.returncode == 0, done.stderr
+    assert len(_rows(stack.database_url, "team_load")) == before
+    assert _states(stack, "rollback") == []
+    assert _entries(stack) <= {"admitted"}
+
+
+def test_a_transaction_of_the_second_database_is_told_that_nothing_goes_with_it(stack: Stack) -> None:
+    before = len(_rows(_archive_of(stack), "team_archivedload"))
+    done = manage(stack, "weigh_later", "archive", "archive")
+    assert done.returncode == 0, done.stderr
+    assert "'archive'" in done.stdout
+    assert len(_rows(_archive_of(stack), "team_archivedload")) == before
+    assert _states(stack, "archive") == []
+
+
+def test_a_full_class_takes_the_job_when_it_has_room(stack: Stack, api: Api, diary: Diary) -> None:
+    """Without a waiting room it has none while both processes work."""
+    held = [api.submit("tests.note", diary.params(f"h{i}", cost_class="scales", held=True)) for i in range(SLOTS)]
+    assert manage(stack, "weigh_later", "commit", "full").returncode == 0
+    assert (_states(stack, "full"), _entries(stack)) == ([], {"admitted", "waiting"})
+    diary.open_gate()
+    for job_id in held:
+        api.ended(job_id)
+    assert eventually(lambda: _ends(stack, "full"), 40) == ["succeeded"]
+    assert _entries(stack) == {"admitted"}
+
+
+def _ends(stack: Stack, mark: str) -> list[str]:
+    """The states of the jobs with that label, once none of them is live."""
+    states = _states(stack, mark)
+    return [] if {"queued", "running"} & set(states) else states
+
+
+def _states(stack: Stack, mark: str) -> list[str]:
+    with psycopg.connect(stack.database_url) as connection:
+        found = connection.execute("SELECT state FROM jobs_job WHERE labels->>%s = %s", [SUBMISSION, mark])
+        return [str(state) for (state,) in found]
+
+
+def _entries(stack: Stack) -> set[str]:
+    with psycopg.connect(stack.database_url) as connection:
+        return {str(state) for (state,) in connection.execute("SELECT state FROM jobs_outboxentry")}
