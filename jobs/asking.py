@@ -157,10 +157,13 @@ def _within_reach(deadline_at: datetime | None) -> datetime | None:
 
 def client_named(name: str) -> ApiClient:
     """Raises UnknownClient. The one of calls that name none is made when it is first needed."""
+    return client_there(name) or ApiClient.objects.get_or_create(name=IN_PROCESS)[0]
+
+
+def client_there(name: str) -> ApiClient | None:
+    """None only for the one of calls that name none, while it was not needed yet. Raises UnknownClient."""
     found = ApiClient.objects.filter(name=name).first()
-    if found is None and name == IN_PROCESS:
-        found, _ = ApiClient.objects.get_or_create(name=IN_PROCESS)
-    if found is None:
+    if found is None and name != IN_PROCESS:
         raise UnknownClient(name)
     return found
 

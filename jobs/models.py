@@ -215,7 +215,9 @@ class OutboxEntry(models.Model):
         GIVEN_UP = "given_up"
 
     id = models.UUIDField(primary_key=True, db_default=Func(function="uuid7_v1"))
-    client = models.ForeignKey(ApiClient, on_delete=models.PROTECT, db_index=False)
+    client = models.ForeignKey(
+        ApiClient, on_delete=models.PROTECT, null=True, blank=True, db_index=False, help_text="Empty: none was named."
+    )
     type = models.CharField(max_length=100)
     cost_class = models.CharField(max_length=63, help_text="As it was weighed when it was written.")
     params = models.JSONField(default=dict, help_text="Until it is admitted; then the job has them.")

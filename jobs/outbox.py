@@ -21,7 +21,7 @@ from jobs.admission import Admitted, EntryGone, Rejected, Replayed
 from jobs.asking import Asked, InvalidJob, RateLimited
 from jobs.door import UndeclaredClass
 from jobs.idempotency import Idempotency, Mismatch
-from jobs.models import Job, OutboxEntry
+from jobs.models import ApiClient, Job, OutboxEntry
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +48,10 @@ def write(asked: Asked, keep_trying_seconds: float | None) -> UUID:
     Raises InvalidJob, UnknownClient and OutboxFull; then nothing is written.
     """
     patience = _patience(keep_trying_seconds)
-    client = asking.client_named(asked.client)
-    cost_class = asking.submission(asked, client).cost_class
+    client = asking.client_there(
+        asked.client
+    )  # not made here: who makes it too would wait for the end of the caller's transaction
+    cost_class = asking.submission(asked, client or ApiClient(name=asked.client)).cost_class
     if _waiting()[:MOST_WAITING].count() == MOST_WAITING:
         raise OutboxFull
     deadline_at = _deadline(asked)
@@ -126,7 +128,7 @@ def try_one(entry_id: UUID) -> Outcome:
     if entry is None:
         return "gone"
     try:
-        answer = asking.come_in(_as_asked(entry), entry.client, entry.pk)
+        answer = asking.come_in(_as_asked(entry), entry.client or asking.client_named(asking.IN_PROCESS), entry.pk)
     except EntryGone:
         return "gone"
     except InvalidJob as error:  # an older or newer process may know the type, or other limits
@@ -154,7 +156,6 @@ def _as_asked(entry: OutboxEntry) -> Asked:
         type=entry.type,
         params=entry.params,
         labels=entry.labels,
-        client=entry.client.name,
         timeout_seconds=entry.timeout_seconds,
         max_wait_seconds=entry.max_wait_seconds,
         deadline_at=entry.deadline_at,
@@ -184,11 +185,15 @@ def _refused(entry: OutboxEntry, reason: str, after_seconds: float = NEXT_TRY_SE
     over = still if reason in FINAL else still.filter(try_until__lte=Now())
     if over.update(state=State.GIVEN_UP, ended_at=Now(), reason=reason, tries=F("tries") + 1):
         telemetry.OUTBOX.labels("given_up").inc()
-        log.warning("outbox_given_up", entry_id=str(entry.pk), type=entry.type, client=entry.client.name, reason=reason)
+        log.warning("outbox_given_up", entry_id=str(entry.pk), type=entry.type, client=_client_of(entry), reason=reason)
         return "given_up"
     pause = timedelta(seconds=min(after_seconds, LONGEST_PAUSE_SECONDS))
     still.update(reason=reason, tries=F("tries") + 1, try_at=Least(Now() + pause, F("try_until")))
     return "full" if reason in {"queue_full", "unavailable"} else "later"
+
+
+def _client_of(entry: OutboxEntry) -> str:
+    return entry.client.name if entry.client else asking.IN_PROCESS
 
 
 def _waiting() -> QuerySet[OutboxEntry]:

@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 ('try_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('try_until', models.DateTimeField(help_text='Refused then or later, it is given up.')),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('client', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='jobs.apiclient')),
+                ('client', models.ForeignKey(blank=True, db_index=False, help_text='Empty: none was named.', null=True, on_delete=django.db.models.deletion.PROTECT, to='jobs.apiclient')),
                 ('job', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='outbox_entries', to='jobs.job')),
             ],
             options={

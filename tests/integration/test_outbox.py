@@ -15,11 +15,10 @@ from structlog.testing import capture_logs
 
 from jobs import admission, asking, classes, outbox, registry, sweeps, telemetry, wakeups
 from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry
-from jobs.submit import Deferred, InTransaction, OutboxFull, submit
+from jobs.submit import IN_PROCESS, Deferred, InTransaction, OutboxFull, submit
 from tests import job_rows
 from tests.in_process_api import PROBE, a_probe_node
-from tests.second_connections import Elsewhere, at_once, class_locked, waits_for_a_lock
-from tests.waiting import eventually
+from tests.second_connections import Elsewhere, at_once
 
 pytestmark = pytest.mark.django_db
 really_committed = pytest.mark.django_db(transaction=True)
@@ -127,6 +126,16 @@ def test_a_savepoint_that_held_is_undone_with_the_transaction_around_it() -> Non
             asked_for()
         raise Rollback
     assert not (OutboxEntry.objects.exists() or Job.objects.exists())
+
+
+@really_committed
+def test_the_first_two_transactions_of_all_do_not_wait_for_each_other(other: Elsewhere) -> None:
+    """Not even to make the client that both of them need."""
+    with transaction.atomic():
+        first = asked_for()
+        second = other.run(lambda: told(submit(PROBE, PARAMS, on_commit=True)), within_seconds=5)
+    assert (told(first), second) == (("admitted", ""), ("admitted", ""))
+    assert [client.name for client in ApiClient.objects.all()] == [IN_PROCESS]
 
 
 @really_committed
@@ -380,46 +389,23 @@ def test_four_sweeps_at_once_make_one_job_of_each_entry(monkeypatch: pytest.Monk
 
 
 @really_committed
-def test_whoever_comes_while_one_is_being_admitted_leaves_it_alone(
+def test_whoever_comes_while_somebody_has_the_entry_leaves_it_alone(
     monkeypatch: pytest.MonkeyPatch, other: Elsewhere
 ) -> None:
+    """Its row is held from before the locks of admission to the commit; nobody waits for it (P6)."""
     with process_dies_at_the_commit(monkeypatch):
-        given = later()
-    asked = admission_of(given)
-    with class_held() as locker:
-        pid = other.backend_pid()
-        first = other.start(lambda: admission.submit(asked))
-        eventually(lambda: waits_for_a_lock(pid), every_seconds=0.01)
-        assert outbox.try_one(given.entry_id) == "gone", "the other one holds its row"
-        locker()
-        assert isinstance(first.result(10), admission.Admitted | admission.Rejected)
-    come_due()
-    outbox.run_once()
+        given = asked_for()
+    with transaction.atomic():
+        OutboxEntry.objects.select_for_update().get(pk=given.entry_id)
+        assert other.run(lambda: outbox.try_one(given.entry_id), within_seconds=5) == "gone"
+    assert (told(given), Job.objects.count()) == (("waiting", ""), 0)
+    assert outbox.run_once() == 1
     assert (told(given), Job.objects.count()) == (("admitted", ""), 1)
-
-
-@contextmanager
-def class_held() -> Iterator[Any]:
-    by = Elsewhere()
-    lock = class_locked("light", by)
-    lock.__enter__()
-    open_ = [True]
-
-    def release() -> None:
-        if open_.pop():
-            lock.__exit__(None, None, None)
-
-    try:
-        yield release
-    finally:
-        if open_:
-            release()
-        by.close()
 
 
 def admission_of(given: Deferred) -> admission.Submission:
     entry = OutboxEntry.objects.select_related("client").get(pk=given.entry_id)
-    return asking.submission(outbox._as_asked(entry), entry.client, entry.pk)
+    return asking.submission(outbox._as_asked(entry), entry.client or asking.client_named(IN_PROCESS), entry.pk)
 
 
 def test_an_entry_that_has_ended_admits_nothing_whoever_still_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
