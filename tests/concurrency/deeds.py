@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
-from jobs import lifecycle, sweeps
+from jobs import lifecycle, outbox, sweeps
 from jobs.admission import Rejected, Submission
 from jobs.idempotency import Idempotency
 from jobs.models import WorkerNode
@@ -124,3 +124,8 @@ def run_due_sweeps(member: Member, names: list[str]) -> list[str]:
     finally:
         sweeps.all_sweeps = usual
     return ran
+
+
+def sweep_outbox(member: Member, runs: int) -> int:
+    """How many entries this process ended, of which none is left to anybody after so many runs."""
+    return sum(outbox.run_once() for _ in range(runs))
