@@ -255,7 +255,7 @@ class OutboxEntry(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["cost_class", "id"], name="outbox_waiting", condition=Q(state="waiting")),
+            models.Index(fields=["cost_class", "try_at", "id"], name="outbox_waiting", condition=Q(state="waiting")),
             models.Index(fields=["ended_at"], name="outbox_prune", condition=Q(state="given_up")),
         ]
 

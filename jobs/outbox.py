@@ -48,9 +48,8 @@ def write(asked: Asked, keep_trying_seconds: float | None) -> UUID:
     Raises InvalidJob, UnknownClient and OutboxFull; then nothing is written.
     """
     patience = _patience(keep_trying_seconds)
-    client = asking.client_there(
-        asked.client
-    )  # not made here: who makes it too would wait for the end of the caller's transaction
+    # Not made here, or whoever makes it too would wait for the end of the caller's transaction.
+    client = asking.client_there(asked.client)
     cost_class = asking.submission(asked, client or ApiClient(name=asked.client)).cost_class
     if _waiting()[:MOST_WAITING].count() == MOST_WAITING:
         raise OutboxFull
@@ -107,11 +106,14 @@ def _try_at_once(entry_id: UUID) -> None:
 
 
 def run_once() -> int:
-    """Try the entries whose time has come; the number that ended. Safe side by side with other runs."""
+    """Try the entries whose time has come; the number that ended. Safe side by side with other runs.
+
+    What was refused goes behind what has waited since, so that no client's many entries keep another's from being tried.
+    """
     ended = 0
     due = _waiting().filter(try_at__lte=Now())
     for cost_class in due.order_by().values_list("cost_class", flat=True).distinct():
-        for entry_id in due.filter(cost_class=cost_class).order_by("pk").values_list("pk", flat=True)[:BATCH]:
+        for entry_id in due.filter(cost_class=cost_class).order_by("try_at", "pk").values_list("pk", flat=True)[:BATCH]:
             outcome = try_one(entry_id)
             ended += outcome in {"admitted", "given_up"}
             if outcome == "full":

@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'outbox entries',
-                'indexes': [models.Index(condition=models.Q(('state', 'waiting')), fields=['cost_class', 'id'], name='outbox_waiting'), models.Index(condition=models.Q(('state', 'given_up')), fields=['ended_at'], name='outbox_prune')],
+                'indexes': [models.Index(condition=models.Q(('state', 'waiting')), fields=['cost_class', 'try_at', 'id'], name='outbox_waiting'), models.Index(condition=models.Q(('state', 'given_up')), fields=['ended_at'], name='outbox_prune')],
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('state', 'waiting')), models.Q(('ended_at__isnull', False), ('state__in', ['admitted', 'given_up'])), _connector='OR'), name='outbox_ended_at_means_ended'), models.CheckConstraint(condition=models.Q(models.Q(('job__isnull', False), ('state', 'admitted')), models.Q(models.Q(('state', 'admitted'), _negated=True), ('job__isnull', True)), _connector='OR'), name='outbox_admitted_means_job')],
             },
         ),

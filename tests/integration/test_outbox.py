@@ -353,6 +353,22 @@ def test_in_the_order_in_which_they_were_written(full: None) -> None:
     assert [job.pk for job in admitted] == [entry_of(each).job_id for each in given]
 
 
+def test_one_clients_many_entries_keep_no_others_from_being_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if its first ones have come due again before the last was tried."""
+    job_rows.a_client("few")
+    ApiClient.objects.update(max_jobs=1)
+    monkeypatch.setattr(outbox, "BATCH", 2)
+    with process_dies_at_the_commit(monkeypatch):
+        submit(PROBE, PARAMS, client="few")
+        many = [later(client="few") for _ in range(4)]
+        other = later()
+    for _ in range(3):
+        outbox.run_once()
+        OutboxEntry.objects.filter(state="waiting", tries__gt=0).update(try_at=Now())
+    assert {told(each) for each in many} == {("waiting", "too_many_jobs")}
+    assert told(other) == ("admitted", "")
+
+
 def test_more_than_so_many_are_not_taken(monkeypatch: pytest.MonkeyPatch, full: None) -> None:
     monkeypatch.setattr(outbox, "MOST_WAITING", 2)
     later(HEAVY)
