@@ -64,8 +64,11 @@ class Submitted:
         self._asks.append(ask)
 
         def committed() -> None:
-            if not ask.taken and self._known(ask.asked) is None:
-                self._take(ask)
+            try:
+                if not ask.taken and self._known(ask.asked) is None:
+                    self._take(ask)
+            except Mismatch:  # nobody who commits is told: the entry would be given up
+                self.refused.append(ask.asked)
 
         committed.ask = ask  # type: ignore[attr-defined]  # by which it is found again among what waits for the commit
         if connection.in_atomic_block:

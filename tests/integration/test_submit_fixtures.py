@@ -126,6 +126,14 @@ def test_what_a_transaction_asked_for_is_listed_unless_it_was_rolled_back(submit
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_key_of_another_request_fails_no_commit(submitted: Submitted) -> None:
+    submit(PROBE, {"seconds": 1}, key="k")
+    with transaction.atomic():
+        submit(PROBE, {"seconds": 2}, key="k", on_commit=True)
+    assert ([asked.params for asked in submitted.jobs], len(submitted.refused)) == ([{"seconds": 1}], 1)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_it_is_so_with_real_commits_too(submitted: Submitted) -> None:
     with transaction.atomic():
         assert isinstance(submit(PROBE, {"seconds": 1}, on_commit=True), Deferred)
