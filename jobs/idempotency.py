@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from jobs import telemetry
 from jobs.models import IdempotencyKey, Job
@@ -50,24 +51,55 @@ def read(header: str, method: str, path: str, body: Any) -> Idempotency:
 
 def of_call(key: str, body: Any) -> Idempotency:
     """A key that came with a call of `jobs.submit`, and what was asked. Raises BadKey."""
+    return Idempotency(_checked(key), _fingerprint("CALL", "jobs.submit", body))
+
+
+def of_item(key: str, path: str, body: Any) -> Idempotency:
+    """An item's own key, as it stands in the body of a batch: it stands for the job that the item would be if it were
+    POSTed to `path` by itself. Raises BadKey."""
+    return Idempotency(_checked(key), _fingerprint("POST", path, body))
+
+
+def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise BadKey("A key is 1 to 255 visible ASCII characters.")
-    return Idempotency(key, _fingerprint("CALL", "jobs.submit", body))
+    return key
 
 
 def _fingerprint(method: str, path: str, body: Any) -> str:
-    if isinstance(body, dict):
-        body = {name: value for name, value in body.items() if name not in NOT_IN_THE_FINGERPRINT}
+    body = _without_deadlines(body)
+    if isinstance(body, dict) and isinstance(body.get("jobs"), dict):  # a batch's
+        body["jobs"] = {name: _without_deadlines(item) for name, item in body["jobs"].items()}
     canonical = json.dumps([method, path, body], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def _without_deadlines(body: Any) -> Any:
+    if not isinstance(body, dict):
+        return body
+    return {name: value for name, value in body.items() if name not in NOT_IN_THE_FINGERPRINT}
+
+
 def job_under(client_id: int, asked: Idempotency) -> Job | None:
     """What was accepted under the key, if anything was. Raises Mismatch. Keys of other clients are no concern."""
-    stored = IdempotencyKey.objects.select_related("job").filter(client_id=client_id, key=asked.key).first()
-    if stored is None:
+    stored = _stored(client_id, asked)
+    if stored is None or stored.job is None:
         return None
-    if stored.fingerprint != asked.fingerprint:
-        raise Mismatch(asked.key)
     telemetry.REPLAYED.labels(stored.job.cost_class).inc()
     return stored.job
+
+
+def batch_under(client_id: int, asked: Idempotency) -> UUID | None:
+    """The id of the batch that was accepted under the key, if one was. Raises Mismatch."""
+    stored = _stored(client_id, asked)
+    if stored is None or stored.batch_id is None:
+        return None
+    telemetry.BATCHES_REPLAYED.inc()
+    return stored.batch_id
+
+
+def _stored(client_id: int, asked: Idempotency) -> IdempotencyKey | None:
+    stored = IdempotencyKey.objects.select_related("job").filter(client_id=client_id, key=asked.key).first()
+    if stored is not None and stored.fingerprint != asked.fingerprint:
+        raise Mismatch(asked.key)
+    return stored

@@ -73,6 +73,43 @@ class WorkerNode(models.Model):
         return f"{self.cost_class} on {self.hostname} ({self.pid})"
 
 
+class Batch(models.Model):
+    """Many jobs with one deadline. Once sealed it never changes; what its items brought is read from their jobs, which have ended."""
+
+    id = models.UUIDField(primary_key=True, db_default=Func(function="uuid7_v1"))
+    client = models.ForeignKey(ApiClient, on_delete=models.PROTECT, related_name="batches")
+    atomic = models.BooleanField(help_text="All were admitted, or none.")
+    request_id = models.CharField(max_length=128, blank=True, default="")
+    accepted_at = models.DateTimeField(db_default=Now())
+    deadline_at = models.DateTimeField(
+        null=True, blank=True, help_text="A cut-off: what has not ended then is cancelled (P9)."
+    )
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    sealed_at = models.DateTimeField(null=True, blank=True)
+    awaited_until = models.DateTimeField(null=True, blank=True, help_text="Somebody waits for its seal (P31).")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="batch_cancelled_means_sealed", condition=Q(cancel_requested_at=None) | Q(sealed_at__isnull=False)
+            ),
+        ]
+        indexes = [
+            # Those that the sweep looks at, and those that prune removes.
+            models.Index(fields=["deadline_at"], name="batch_open", condition=Q(sealed_at__isnull=True)),
+            models.Index(fields=["sealed_at"], name="batch_prune", condition=Q(sealed_at__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"batch {self.pk}"
+
+    @property
+    def state(self) -> str:
+        if self.sealed_at is None:
+            return "running"
+        return "finished" if self.cancel_requested_at is None else "cancelled"
+
+
 class Job(models.Model):
     """The durable unit of work. Instants are the database's; durations are seconds."""
 
@@ -83,6 +120,9 @@ class Job(models.Model):
         help_text="The order of admission.",
     )
     client = models.ForeignKey(ApiClient, on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    batch = models.ForeignKey(
+        Batch, on_delete=models.SET_NULL, null=True, blank=True, related_name="jobs", db_index=False
+    )
     type = models.CharField(max_length=100)
     cost_class = models.CharField(max_length=63)
     params = models.JSONField(default=dict)
@@ -169,6 +209,8 @@ class Job(models.Model):
                 name="job_changes",
                 condition=Q(finished_at__isnull=False),
             ),
+            # A batch's own jobs, to cancel them.
+            models.Index(fields=["batch"], name="job_batch", condition=Q(batch__isnull=False)),
             # A client's own jobs, newest first.
             models.Index(fields=["client", "-sequence"], name="job_list"),
         ]
@@ -189,17 +231,48 @@ class Job(models.Model):
         }
 
 
+class BatchItem(models.Model):
+    """One item of a batch, by its caller's name. It goes with its batch, and its job stays for as long."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="items", db_index=False)
+    position = models.IntegerField()
+    name = models.CharField(max_length=64)
+    cost_class = models.CharField(max_length=63)
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, null=True, blank=True, related_name="batch_items")
+    refusal = models.CharField(max_length=32, blank=True, db_default="", help_text="Why there is no job.")
+    unfinished = models.BooleanField(db_default=False, help_text="Its job had not ended when the batch was sealed.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "name"], name="item_named_once"),
+            models.CheckConstraint(
+                name="item_has_a_job_or_a_refusal",
+                condition=Q(job__isnull=False, refusal="") | (Q(job=None) & ~Q(refusal="")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.batch_id}"
+
+
 class IdempotencyKey(models.Model):
-    """What a client's key stands for: the request that was accepted under it, and the job that came of it (P6, P39a)."""
+    """What a client's key stands for: the request that was accepted under it, and the job or batch that came of it (P6, P39a)."""
 
     pk = models.CompositePrimaryKey("client", "key")
     client = models.ForeignKey(ApiClient, on_delete=models.CASCADE, db_index=False)
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64, help_text="SHA-256 of the request, without its deadline.")
-    job = models.ForeignKey(Job, on_delete=models.CASCADE)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, null=True, blank=True)
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="key_of_a_job_or_a_batch",
+                condition=Q(job__isnull=False, batch=None) | Q(job=None, batch__isnull=False),
+            ),
+        ]
         indexes = [models.Index(fields=["created_at"], name="key_prune")]
 
     def __str__(self) -> str:

@@ -49,6 +49,15 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 
 Refusal = Literal[  # why no job was made
-    "queue_full", "type_unavailable", "unavailable", "deadline_infeasible", "idempotency_in_flight", "too_many_jobs"
+    "queue_full",
+    "type_unavailable",
+    "unavailable",
+    "deadline_infeasible",
+    "idempotency_in_flight",
+    "too_many_jobs",
+    # Of items of a batch, and of a whole one.
+    "rate_limited",
+    "idempotency_mismatch",
+    "batch_too_large",
 ]
 StoppedBy = Literal["attempts", "budget", "no_time", "not_retryable"]  # why a failed attempt was the last one (P25)

@@ -12,8 +12,8 @@ changed: two statements would leave a gap for a killed process to stand in.
 
 from jobs.lifecycle.attempts import Outcome, Remains, lose, reap, release, retry, settle
 from jobs.lifecycle.claims import HARD_DEADLINE_MARGIN_SECONDS, Claim, Claimant, claim
-from jobs.lifecycle.endings import cancel, expire, fail_unknown_types, withdraw
-from jobs.lifecycle.moves import ended
+from jobs.lifecycle.endings import cancel, cancel_batch, expire, fail_unknown_types, withdraw, withdraw_batch
+from jobs.lifecycle.moves import ended, ended_in_batch
 
 __all__ = [
     "HARD_DEADLINE_MARGIN_SECONDS",
@@ -22,8 +22,10 @@ __all__ = [
     "Outcome",
     "Remains",
     "cancel",
+    "cancel_batch",
     "claim",
     "ended",
+    "ended_in_batch",
     "expire",
     "fail_unknown_types",
     "lose",
@@ -32,4 +34,5 @@ __all__ = [
     "retry",
     "settle",
     "withdraw",
+    "withdraw_batch",
 ]

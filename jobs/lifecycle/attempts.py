@@ -127,7 +127,7 @@ WITH ended AS (
         failures = failures + CASE WHEN cancel_requested_at IS NULL THEN %(failed)s ELSE 0 END,
         lost = lost + %(lost)s, finished_at = clock_timestamp(), {_LEASE_OVER}
     WHERE state = 'running' AND {which}
-    RETURNING id, attempt, state, cost_class, awaited_until
+    RETURNING id, attempt, state, cost_class, awaited_until, batch_id
 ), closed AS (
     {_CLOSED} %(lost)s WHEN 0 THEN ended.state ELSE 'lost' END
     FROM ended WHERE jobs_attempt.job_id = ended.id AND number = ended.attempt
@@ -154,7 +154,7 @@ WITH returned AS (
     {_CLOSED} WHEN %(lost)s > 0 THEN 'lost' WHEN %(failed)s > 0 THEN 'retried' ELSE 'released' END
     FROM returned WHERE jobs_attempt.job_id = returned.id AND number = returned.attempt
 )
-SELECT id, 'queued', cost_class, false FROM returned
+SELECT id, 'queued', cost_class, false, NULL::uuid FROM returned
 """
 
 
@@ -245,6 +245,6 @@ def _reap(job_id: UUID, attempt: int) -> bool:
 
 def _end(statement: str, arguments: dict[str, Any]) -> list[Moved]:
     rows = moved(statement, arguments)
-    for job_id, state, _, _ in rows:
+    for job_id, state, *_ in rows:
         log.info("attempt_ended", job_id=str(job_id), state=state, code=arguments["code"])
     return rows

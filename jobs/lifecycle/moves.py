@@ -11,11 +11,15 @@ from jobs.states import State
 
 # A job has ended: job_id, and awaited, whether somebody waits for it (P31). Sent by whoever ended it, in its thread.
 ended = Signal()
+# Jobs of a batch have ended: batch_id. Once for all that one statement ended.
+ended_in_batch = Signal()
 
-Moved = tuple[UUID, str, str, bool]  # of one job: its id, the state it is in now, its class, whether somebody waits
+Moved = tuple[
+    UUID, str, str, bool, UUID | None
+]  # of one job: its id, its state now, its class, whether somebody waits, its batch
 
-# In a RETURNING.
-AWAITED = "coalesce(awaited_until > clock_timestamp(), false)"
+# In a RETURNING, after the first three.
+AWAITED = "coalesce(awaited_until > clock_timestamp(), false), batch_id"
 
 
 def moved(statement: str, arguments: dict[str, Any]) -> list[Moved]:
@@ -23,10 +27,14 @@ def moved(statement: str, arguments: dict[str, Any]) -> list[Moved]:
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
         rows: list[Moved] = cursor.fetchall()
-    for job_id, state, cost_class, awaited in rows:
+    batches = set()
+    for job_id, state, cost_class, awaited, batch_id in rows:
         if State(state).terminal:
             telemetry.FINISHED.labels(cost_class, state).inc()
             ended.send(None, job_id=job_id, awaited=awaited)
+            batches.add(batch_id)
+    for batch_id in batches - {None}:
+        ended_in_batch.send(None, batch_id=batch_id)
     return rows
 
 
