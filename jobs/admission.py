@@ -143,7 +143,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "max_attempts": submission.max_attempts,
         "max_deliveries": submission.max_deliveries,
         "max_wait": timedelta(seconds=submission.max_wait_seconds),
-        "deadline_in": _interval(submission.deadline_in_seconds),
+        "deadline_in": interval(submission.deadline_in_seconds),
         "deadline_at": submission.deadline_at,
         "max_waiting": submission.cost_class.max_waiting,
         "beat": queries.beat(),
@@ -155,7 +155,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
     }
 
 
-def _interval(seconds: float | None) -> timedelta | None:
+def interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 

@@ -8,7 +8,9 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import checks, classes, registry  # noqa: F401  checks registers itself
+        from jobs.batches import sealing
 
+        sealing.seal_after_ends()
         classes.declared()
         registry.load(settings.WEIGHBRIDGE_JOB_MODULES)
         checks.refuse_impossible_types()

@@ -32,8 +32,10 @@ def drain_per_second(departures: int, over_seconds: float) -> float | None:
     return departures / over_seconds
 
 
-def retry_after_seconds(room: Room, max_waiting: int, drain: float | None, fallback_seconds: int) -> int:
-    """Whole seconds, 1 to the cap, after which a refused caller should come back.
+def retry_after_seconds(
+    room: Room, max_waiting: int, drain: float | None, fallback_seconds: int, places: int = 1
+) -> int:
+    """Whole seconds, 1 to the cap, after which a refused caller, who needs so many places at once, should come back.
 
     Without a measured drain it is what the class's configuration says; with no worker alive to drain
     anything it is the cap.
@@ -42,5 +44,5 @@ def retry_after_seconds(room: Room, max_waiting: int, drain: float | None, fallb
         return RETRY_AFTER_CAP_SECONDS
     if drain is None:
         return min(fallback_seconds, RETRY_AFTER_CAP_SECONDS)
-    departures = max(1, room.waiting - math.floor(RESUME_SHARE * max_waiting))
+    departures = max(1, room.waiting - math.floor(RESUME_SHARE * max_waiting), places - room.free(max_waiting))
     return min(max(1, math.ceil(departures / drain)), RETRY_AFTER_CAP_SECONDS)

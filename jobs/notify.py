@@ -1,7 +1,7 @@
-"""Who waits for what: the end of a job, told to whoever waits for it in this process (P31).
+"""Who waits for what: the end of a job or the seal of a batch, told to whoever waits for it in this process (P31).
 
-A job that is waited for bears a mark; whoever ends such a job says so on one channel of Redis. And twice a second each
-process asks the database about all jobs that it waits for, so a notice that is lost, or was never sent, costs half a second.
+What is waited for bears a mark; whoever ends or seals it says so on one channel of Redis. And twice a second each
+process asks the database about all that it waits for, so a notice that is lost, or was never sent, costs half a second.
 """
 
 import threading
@@ -19,8 +19,8 @@ from django.db import close_old_connections, connection, transaction
 from django.db.models.functions import Greatest, Now
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import broker, lifecycle
-from jobs.models import Job
+from jobs import batches, broker, lifecycle
+from jobs.models import Batch, Job
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +31,7 @@ MOST, MOST_PER_CLIENT = 2000, 1000  # who wait at once in one process
 
 @dataclass(frozen=True, eq=False)
 class Waiter:
-    """Waits for one job. `ended` is done once the job has ended, or was found gone; its result says nothing."""
+    """Waits for one job, or one batch. `ended` is done once it has ended, or was found gone; its result says nothing."""
 
     job_id: UUID
     client_id: int
@@ -151,7 +151,9 @@ def _no_longer_live(jobs: Collection[UUID]) -> set[UUID]:
     """Those that have ended, or are gone; none while the database is away."""
     try:
         close_old_connections()
-        return set(jobs) - set(Job.objects.filter(pk__in=jobs, finished_at=None).values_list("pk", flat=True))
+        live = Job.objects.filter(pk__in=jobs, finished_at=None).order_by().values_list("pk", flat=True)
+        unsealed = Batch.objects.filter(pk__in=jobs, sealed_at=None).order_by().values_list("pk", flat=True)
+        return set(jobs) - set(live.union(unsealed, all=True))
     except (OperationalError, InterfaceError):
         connection.close()
         return set()
@@ -166,9 +168,16 @@ def mark(job_id: UUID, seconds: float) -> bool:
     return Job.objects.filter(pk=job_id, finished_at=None).update(awaited_until=until) == 1
 
 
+def mark_batch(batch_id: UUID, seconds: float) -> bool:
+    """The same of a batch, and of its seal."""
+    until = Greatest("awaited_until", Now() + timedelta(seconds=seconds))
+    return Batch.objects.filter(pk=batch_id, sealed_at=None).update(awaited_until=until) == 1
+
+
 def tell_of_ends() -> None:
-    """From here on this process says so when it ends a job that somebody waits for."""
+    """From here on this process says so when it ends a job, or seals a batch, that somebody waits for."""
     lifecycle.ended.connect(_tell, dispatch_uid="notify")
+    batches.sealed.connect(_tell_of_seal, dispatch_uid="notify")
 
 
 def _tell(sender: object, job_id: UUID, awaited: bool, **more: Any) -> None:
@@ -176,9 +185,14 @@ def _tell(sender: object, job_id: UUID, awaited: bool, **more: Any) -> None:
         transaction.on_commit(lambda: _publish(job_id))
 
 
-def _publish(job_id: UUID) -> None:
+def _tell_of_seal(sender: object, batch_id: UUID, awaited: bool, **more: Any) -> None:
+    if awaited:
+        _publish(batch_id)
+
+
+def _publish(ended_id: UUID) -> None:
     """Never raises for Redis: who waits looks for himself soon."""
     try:
-        broker.ask(lambda client: client.publish(CHANNEL, str(job_id)))
+        broker.ask(lambda client: client.publish(CHANNEL, str(ended_id)))
     except broker.AWAY as error:
-        log.info("end_not_told", job_id=str(job_id), error=type(error).__name__)
+        log.info("end_not_told", id=str(ended_id), error=type(error).__name__)

@@ -21,29 +21,37 @@ WINDOW_SECONDS = 60
 @dataclass(frozen=True)
 class Rate:
     """Where a client stands: whether this submit may pass, of how many a minute, how many are left, and in how many seconds there is
-    one more."""
+    one more. `passed`: of the jobs that it brings, how many may."""
 
     allowed: bool
     limit: int
     remaining: int
     more_in_seconds: int
+    passed: int = 1
 
 
-def count_submit(client: ApiClient) -> Rate | None:
-    """None for a client without a limit, and while nobody can count."""
+def count_submit(client: ApiClient, jobs: int = 1, some: bool = False) -> Rate | None:
+    """Of so many jobs all may pass or none, or, with `some`, as many as are left. None for a client without a limit, and while nobody can count."""
     if client.submits_per_minute is None:
         return None
     item, name = RateLimitItemPerMinute(client.submits_per_minute), str(client.pk)
     try:
-        allowed = broker.breaker.call(_limiter().hit, item, name)
+        passed = _counted(item, name, jobs)
         stats = broker.breaker.call(_limiter().get_window_stats, item, name)
+        if some and not passed and (passed := _counted(item, name, min(stats.remaining, jobs))):
+            stats = broker.breaker.call(_limiter().get_window_stats, item, name)
     except broker.AWAY:
         telemetry.RATE_UNKNOWN.inc()
         return None
     more_in = max(
         1, math.ceil(stats.reset_time - time.time())
     )  # no wall clock of ours decides: the library's own stamp is taken back
-    return Rate(allowed, client.submits_per_minute, stats.remaining, min(more_in, WINDOW_SECONDS))
+    return Rate(passed > 0, client.submits_per_minute, stats.remaining, min(more_in, WINDOW_SECONDS), passed)
+
+
+def _counted(item: RateLimitItemPerMinute, name: str, jobs: int) -> int:
+    """All of them, or none."""
+    return jobs if jobs and broker.breaker.call(_limiter().hit, item, name, cost=jobs) else 0
 
 
 @cache

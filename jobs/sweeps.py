@@ -15,8 +15,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import classes, lifecycle, outbox, queries, wakeups
-from jobs.models import IdempotencyKey, Job, OutboxEntry, WorkerNode
+from jobs import batches, classes, lifecycle, outbox, queries, wakeups
+from jobs.models import Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
 
@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 
 TOP_UP_CAP = 500  # wake-ups in a queue; more would only be no-ops later (P14)
 PRUNE_BATCH = 1_000  # rows per statement, so that no lock is held for long
+PRUNE_BATCHES_AT_ONCE = 100  # each lets go of up to a hundred jobs
 PRUNE_SECONDS = 60.0
 PRUNE_BATCHES = 20  # per run: 20,000 rows a minute
 UNKNOWN_TYPES_SECONDS = 5.0  # it acts on what has been so for a minute
@@ -43,6 +44,7 @@ def all_sweeps() -> list[Sweep]:
     every = settings.WEIGHBRIDGE_SWEEP_SECONDS
     return [
         Sweep("expire", every, expire),
+        Sweep("seal", every, seal),
         Sweep("reap", every, reap),
         Sweep("top_up", every, top_up),
         Sweep("outbox", every, outbox.run_once),
@@ -104,6 +106,11 @@ def expire() -> int:
     return lifecycle.expire()
 
 
+def seal() -> int:
+    """Seal batches whose deadline has passed, or whose jobs have all ended and nobody did (P9); the number sealed."""
+    return batches.seal_due()
+
+
 def unknown_types() -> int:
     """End queued jobs of types that no live node of their class knows (P27); the number ended."""
     return lifecycle.fail_unknown_types(queries.beat())
@@ -144,12 +151,18 @@ def wake_due(cost_class: str) -> int:
 
 
 def prune() -> int:
-    """Empty results past their retention, delete keys, jobs, outbox entries and nodes past theirs; bounded per run."""
-    batches = (_prune_results, _prune_idempotency_keys, _prune_jobs, _prune_outbox)
-    return sum(map(_in_batches, batches)) + _prune_nodes()
+    """Empty results past their retention, delete keys, batches, jobs, outbox entries and nodes past theirs; bounded per run."""
+    return (
+        _in_batches(_prune_results)
+        + _in_batches(_prune_idempotency_keys)
+        + _in_batches(_prune_batches, PRUNE_BATCHES_AT_ONCE)  # before their jobs, which they keep
+        + _in_batches(_prune_jobs)
+        + _in_batches(_prune_outbox)
+        + _prune_nodes()
+    )
 
 
-def _in_batches(prune_some: Callable[[], int]) -> int:
+def _in_batches(prune_some: Callable[[], int], at_once: int | None = None) -> int:
     pruned = 0
     for _ in range(PRUNE_BATCHES):
         try:
@@ -158,7 +171,7 @@ def _in_batches(prune_some: Callable[[], int]) -> int:
         except RowHeld:  # by an operator, say: the next run tries again, and no other sweep waits for it
             break
         pruned += some
-        if some < PRUNE_BATCH:
+        if some < (at_once or PRUNE_BATCH):
             break
     return pruned
 
@@ -175,9 +188,19 @@ def _prune_idempotency_keys() -> int:
     return gone
 
 
+def _prune_batches() -> int:
+    """By their seal, as jobs by their end."""
+    before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
+    old = Batch.objects.filter(sealed_at__lt=before).order_by("sealed_at").values_list("pk", flat=True)
+    _, by_model = Batch.objects.filter(pk__in=list(old[:PRUNE_BATCHES_AT_ONCE])).delete()
+    return by_model.get(Batch._meta.label, 0)
+
+
 def _prune_jobs() -> int:
     """Ids only are read: a batch of whole jobs could be gigabytes of params and results."""
-    gone = list(_finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).values_list("pk", flat=True)[:PRUNE_BATCH])
+    of_a_batch = BatchItem.objects.filter(job=OuterRef("pk"))  # whose results are read from it
+    old = _finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).filter(~Exists(of_a_batch))
+    gone = list(old.values_list("pk", flat=True)[:PRUNE_BATCH])
     _, by_model = Job.objects.filter(pk__in=gone).only("pk").delete()  # attempts and kept results go with it
     return by_model.get(Job._meta.label, 0)
 

@@ -73,6 +73,9 @@ STALE_SETTLES = Counter("stale_settles", "Settles of an attempt that no longer o
 RETRIES = Counter("job_retries", "Decisions after a failed attempt.", ["decision", "reason"])
 PUBLISH_FAILED = Counter("wakeups_failed", "Wake-ups that could not be sent; the top-up sweep makes up for them.")
 ORPHANED = Counter("jobs_orphaned", "Jobs that ran on although their caller had stopped waiting for them.")
+BATCHES_ADMITTED = Counter("batches_admitted", "Batches accepted, in whole or in part; their jobs count as jobs.")
+BATCHES_REPLAYED = Counter("batches_replayed", "Submits answered with the batch that their Idempotency-Key had made.")
+BATCHES_SEALED = Counter("batches_sealed", "Batches that reached their end.", ["state"])
 RATE_LIMITED = Counter("submits_rate_limited", "Submits that came faster than their client may send them.")
 RATE_UNKNOWN = Counter("submits_rate_unknown", "Submits of clients with a limit that passed uncounted: Redis was away.")
 OUTBOX = Counter("jobs_outbox_ended", "Outbox entries that became a job, or were given up.", ["outcome"])
@@ -99,6 +102,8 @@ def show_from_the_start() -> None:
         OUTBOX.labels(outcome)
     for status in REFUSED_UNSEEN:
         HTTP_REFUSED.labels(status)
+    for state in ("finished", "cancelled"):
+        BATCHES_SEALED.labels(state)
     for name in classes.declared():
         ADMITTED.labels(name)
         REPLAYED.labels(name)

@@ -12,9 +12,9 @@ TASK = "weighbridge.wake_up"
 log = structlog.get_logger(__name__)
 
 
-def after_commit(cost_class: str) -> None:
-    """Send a wake-up once the caller's transaction is committed; at once if there is none."""
-    transaction.on_commit(lambda: publish(cost_class))
+def after_commit(cost_class: str, count: int = 1) -> None:
+    """Send so many wake-ups once the caller's transaction is committed; at once if there is none."""
+    transaction.on_commit(lambda: publish(cost_class, count))
 
 
 def publish(cost_class: str, count: int = 1) -> bool:

@@ -104,6 +104,7 @@ def test_every_sweep_runs_when_it_is_due() -> None:
     sweeps.run_due()
     assert set(Sweep.objects.values_list("name", flat=True)) == {
         "expire",
+        "seal",
         "reap",
         "top_up",
         "unknown_types",

@@ -1,0 +1,217 @@
+"""Decide about all jobs of a batch and accept them, in one database round trip (P1–P3, P6, P7).
+
+The database function `admit_batch_v1` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v2` does for one job.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.utils import OperationalError
+from psycopg.errors import LockNotAvailable
+from psycopg.types.json import Jsonb
+
+from jobs import capacity, queries, telemetry, wakeups
+from jobs.admission import Rejected, Submission, interval
+from jobs.capacity import Room
+from jobs.idempotency import Idempotency, Mismatch
+from jobs.models import ApiClient
+from jobs.states import Refusal
+
+ADMITTED, REPLAYED, REFUSED = "admitted", "replayed", "refused"
+
+
+@dataclass(frozen=True)
+class BatchSubmission:
+    """One validated request for a batch. `refused` are items that are not to be admitted, and why; for batches that are not atomic."""
+
+    client: ApiClient
+    items: Mapping[str, Submission]
+    atomic: bool = True
+    deadline_in_seconds: float | None = None  # of this and deadline_at, the earlier counts
+    deadline_at: datetime | None = None
+    request_id: str = ""
+    traceparent: str = ""
+    idempotency: Idempotency | None = None
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BatchAdmitted:
+    """`free`: places that each class had left, by its name; of classes that had to be counted."""
+
+    batch_id: UUID
+    free: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class BatchReplayed:
+    """What was accepted earlier under the same key."""
+
+    batch_id: UUID
+
+
+@dataclass(frozen=True)
+class BatchRejected:
+    """Nothing was admitted. `rejected` is why, as of one job of the class that had no room.
+
+    `item`: the one that decided it, if one did. `items`: of a batch that is not atomic, what was said of each.
+    """
+
+    rejected: Rejected
+    item: str | None = None
+    items: Mapping[str, str] = field(default_factory=dict)
+    free: Mapping[str, int] = field(default_factory=dict)
+
+
+_ADMIT = """
+SELECT verdict, about, batch_id, verdicts, rooms
+FROM admit_batch_v1(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
+                    %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s)
+"""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    verdict: str
+    about: str | None  # the item, class or key that decided it
+    batch_id: UUID | None
+    of_items: Mapping[str, str | None]
+    rooms: Mapping[str, Room]
+
+
+def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | BatchRejected:
+    """Raises Mismatch for a key of another request, and OperationalError (of Django) when the database is away."""
+    try:
+        answer = _ask(submission)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        return _rejected(submission, "unavailable", None, None)  # a client with a quota that submits from many places
+    if answer.verdict == "idempotency_mismatch":
+        raise Mismatch(str(answer.about))
+    if answer.verdict == REPLAYED and answer.batch_id:
+        telemetry.BATCHES_REPLAYED.inc()
+        return BatchReplayed(answer.batch_id)
+    if answer.verdict == ADMITTED and answer.batch_id:
+        return _admitted(submission, answer, answer.batch_id)
+    if answer.verdict == REFUSED:
+        return _all_refused(submission, answer)
+    return _rejected(submission, answer.verdict, answer.about, answer)
+
+
+def _ask(submission: BatchSubmission) -> _Answer:
+    with connection.cursor() as cursor:
+        cursor.execute(_ADMIT, _arguments(submission))
+        verdict, about, batch_id, verdicts, rooms = cursor.fetchone()  # Django leaves jsonb as text
+    of_items = dict(zip(submission.items, verdicts, strict=True))
+    return _Answer(
+        verdict, about, batch_id, of_items, {name: Room(*counted) for name, counted in json.loads(rooms).items()}
+    )
+
+
+def _arguments(submission: BatchSubmission) -> dict[str, Any]:
+    items = [_item(*numbered, submission.refused) for numbered in enumerate(submission.items.items(), start=1)]
+    return {
+        "client": submission.client.pk,
+        "atomic": submission.atomic,
+        "items": Jsonb(items),
+        "deadline_in": interval(submission.deadline_in_seconds),
+        "deadline_at": submission.deadline_at,
+        "beat": queries.beat(),
+        "max_jobs": submission.client.max_jobs,
+        "request_id": submission.request_id,
+        "traceparent": submission.traceparent,
+        "key": submission.idempotency and submission.idempotency.key,
+        "fingerprint": submission.idempotency and submission.idempotency.fingerprint,
+    }
+
+
+def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, str]) -> dict[str, Any]:
+    name, one = named
+    return {
+        "position": position,
+        "name": name,
+        "type": one.type,
+        "cost_class": one.cost_class.name,
+        "params": one.params,
+        "labels": one.labels,
+        "timeout": one.timeout_seconds,
+        "max_attempts": one.max_attempts,
+        "max_deliveries": one.max_deliveries,
+        "max_wait": one.max_wait_seconds,
+        "deadline_in": one.deadline_in_seconds,
+        "deadline_at": one.deadline_at and one.deadline_at.isoformat(),
+        "max_waiting": one.cost_class.max_waiting,
+        "processes": one.cost_class.processes,
+        "key": one.idempotency and one.idempotency.key,
+        "fingerprint": one.idempotency and one.idempotency.fingerprint,
+        "refused": refused.get(name),
+    }
+
+
+def _admitted(submission: BatchSubmission, answer: _Answer, batch_id: UUID) -> BatchAdmitted:
+    telemetry.BATCHES_ADMITTED.inc()
+    admitted: dict[str, int] = {}
+    for name, item in submission.items.items():
+        cost_class, said = item.cost_class.name, answer.of_items[name]
+        if said == ADMITTED:
+            telemetry.ADMITTED.labels(cost_class).inc()
+            admitted[cost_class] = admitted.get(cost_class, 0) + 1
+        elif said == REPLAYED:
+            telemetry.REPLAYED.labels(cost_class).inc()
+        else:
+            telemetry.REJECTED.labels(cost_class, said).inc()
+    for cost_class, count in admitted.items():
+        if answer.rooms[cost_class].slots:  # as for one job (P14)
+            wakeups.after_commit(cost_class, count)
+    return BatchAdmitted(batch_id, _free(submission, answer, admitted))
+
+
+def _free(submission: BatchSubmission, answer: _Answer, admitted: Mapping[str, int]) -> dict[str, int]:
+    """As the classes were counted, less what has just been admitted."""
+    most = {item.cost_class.name: item.cost_class.max_waiting for item in submission.items.values()}
+    return {name: max(0, room.free(most[name]) - admitted.get(name, 0)) for name, room in sorted(answer.rooms.items())}
+
+
+def _all_refused(submission: BatchSubmission, answer: _Answer) -> BatchRejected:
+    """What the first item was refused for that may be admitted later stands for all."""
+    said = {name: str(verdict) for name, verdict in answer.of_items.items()}
+    for name, reason in said.items():
+        telemetry.REJECTED.labels(submission.items[name].cost_class.name, reason).inc()
+    lasting = {"idempotency_mismatch", "deadline_infeasible"}
+    first = next((name for name in said if said[name] not in lasting), next(iter(said)))
+    rejected = _as_of_one(submission, said[first], submission.items[first], answer)
+    return BatchRejected(rejected, None, said, _free(submission, answer, {}))
+
+
+def _rejected(submission: BatchSubmission, reason: str, about: str | None, answer: _Answer | None) -> BatchRejected:
+    """`about` is an item, or a class."""
+    for item in submission.items.values():
+        telemetry.REJECTED.labels(item.cost_class.name, reason).inc()
+    named = about if about in submission.items and reason in {"deadline_infeasible", "type_unavailable"} else None
+    of_class = (item for item in submission.items.values() if item.cost_class.name == about)
+    decided_it = submission.items[named] if named else next(of_class, next(iter(submission.items.values())))
+    return BatchRejected(_as_of_one(submission, reason, decided_it, answer), named)
+
+
+def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answer: _Answer | None) -> Rejected:
+    cost_class = item.cost_class
+    room = answer.rooms.get(cost_class.name) if answer else None
+    if reason in {"unavailable", "idempotency_in_flight"}:
+        return Rejected(reason, 1, cost_class)
+    if room is None:
+        return Rejected(reason, cost_class.retry_after_seconds, cost_class)
+    wanted = sum(one.cost_class.name == cost_class.name for one in submission.items.values())
+    after = capacity.retry_after_seconds(
+        room,
+        cost_class.max_waiting,
+        queries.drain(cost_class.name),
+        cost_class.retry_after_seconds,
+        places=wanted if submission.atomic else 1,
+    )
+    return Rejected(reason, after, cost_class, room)

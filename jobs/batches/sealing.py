@@ -1,0 +1,110 @@
+"""Close a batch, once: when all of its jobs have ended, at its deadline by the database's clock, or at its cancel, whichever is first.
+
+Three look whether one is due: whoever ends a job of it, whoever reads it, and a sweep. All may come at once, and any of them may be missing: a seal is one
+transaction that begins with the batch's row, so the second finds it sealed. It cancels the jobs that have not ended, and by that waits for
+each settle that is under way; so what is unfinished is decided by the rows, and no result comes after (P9, P20, P37).
+"""
+
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Least, Now
+from django.dispatch import Signal
+
+from jobs import lifecycle, telemetry
+from jobs.models import Batch, BatchItem
+from jobs.row_locks import PATIENCE_SECONDS, RowHeld, not_waiting
+
+log = structlog.get_logger(__name__)
+
+# A batch was sealed: batch_id, and awaited, whether somebody waits for it (P31). Sent after the commit, by whoever sealed it, in its thread.
+sealed = Signal()
+
+_LIVE = BatchItem.objects.filter(batch=OuterRef("pk"), job__isnull=False, job__finished_at=None)
+
+
+def seal(batch_id: UUID) -> bool:
+    """Whether this call has sealed it; it does if the batch is due. Raises RowHeld if somebody holds its row or a job's."""
+    return _due().filter(pk=batch_id).exists() and _seal(batch_id, cancel=False)
+
+
+def cancel(batch_id: UUID) -> bool:
+    """Seal the batch now, as cancelled, unless it is sealed or due: whether this call has. Raises RowHeld."""
+    return _seal(batch_id, cancel=True)
+
+
+def seal_due() -> int:
+    """Seal every batch that is due; the number of them. One of which somebody holds a row is left for the next time."""
+    return sum(_seal_unless_held(batch_id) for batch_id in list(_due().values_list("pk", flat=True)))
+
+
+def _due() -> "QuerySet[Batch]":
+    """Once a batch is due it stays so: jobs that have ended do not come back, and time goes on."""
+    return Batch.objects.filter(Q(deadline_at__lte=Now()) | ~Exists(_LIVE), sealed_at=None)
+
+
+def _seal_unless_held(batch_id: UUID) -> bool:
+    try:
+        return seal(batch_id)
+    except RowHeld:
+        return False
+
+
+def _seal(batch_id: UUID, cancel: bool) -> bool:
+    with not_waiting(PATIENCE_SECONDS):
+        if not Batch.objects.select_for_update().filter(pk=batch_id, sealed_at=None).exists():
+            return False
+        due = (
+            _due().filter(pk=batch_id).exists()
+        )  # a later statement: it sees what was committed until the row was ours
+        if not due and not cancel:
+            return False
+        _note_what_is_unfinished(batch_id, lifecycle.cancel_batch(batch_id))
+        asked_for = {} if due else {"cancel_requested_at": Now()}
+        # At its deadline, however late somebody looked.
+        Batch.objects.filter(pk=batch_id).update(sealed_at=Least(Now(), F("deadline_at")), **asked_for)
+        transaction.on_commit(lambda: _tell(batch_id))
+    return True
+
+
+def _note_what_is_unfinished(batch_id: UUID, cancelled: list[UUID]) -> None:
+    """What was cancelled just now, what ended after the deadline, and what another request's key made and still runs.
+
+    A job that was accepted for another request is not this batch's to cancel.
+    """
+    late = Q(job__finished_at__gt=F("batch__deadline_at"))
+    unfinished = Q(job__in=cancelled) | Q(job__isnull=False, job__finished_at=None) | late
+    of_batch = BatchItem.objects.filter(unfinished, batch=batch_id).values("pk")
+    BatchItem.objects.filter(pk__in=of_batch).update(unfinished=True)
+
+
+def _tell(batch_id: UUID) -> None:
+    batch = Batch.objects.annotate(awaited=Q(awaited_until__gt=Now())).get(pk=batch_id)
+    telemetry.BATCHES_SEALED.labels(batch.state).inc()
+    log.info("batch_sealed", batch_id=str(batch_id), state=batch.state)
+    sealed.send(None, batch_id=batch_id, awaited=bool(batch.awaited))
+
+
+def seal_after_ends() -> None:
+    """From here on this process, when it ends a job of a batch, looks whether it was the last."""
+    lifecycle.ended_in_batch.connect(_look, dispatch_uid="batches")
+
+
+def _look(sender: object, batch_id: UUID, **more: Any) -> None:
+    """After the commit: of two that end the last two jobs at once, the one whose look is later sees both."""
+    transaction.on_commit(lambda: _seal_or_leave(batch_id))
+
+
+def _seal_or_leave(batch_id: UUID) -> None:
+    """Never raises: the job's end is stored, and must not be taken for failed; the sweep makes up for it."""
+    try:
+        seal(batch_id)
+    except RowHeld:
+        log.info("seal_left", batch_id=str(batch_id))
+    except Exception as error:
+        log.warning("seal_failed", batch_id=str(batch_id), error=type(error).__name__)
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
