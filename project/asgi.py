@@ -60,7 +60,7 @@ def _body_bytes(path: str) -> int:
     from jobs.api.bodies import limit_bytes
 
     if path.startswith(API):
-        return limit_bytes()
+        return limit_bytes(path)
     if not path.startswith(ADMIN):
         return OTHER_BYTES
     most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE

@@ -16,10 +16,14 @@ if TYPE_CHECKING:  # DRF's request module imports this one while it loads
     from rest_framework.request import Request
 
 ENVELOPE_BYTES = 16_384  # for what stands around the params
+BATCH_BYTES = 4 * 1024 * 1024
+BATCHES = "/api/v1/batches"
 
 
-def limit_bytes() -> int:
-    """The largest body that could be acceptable to some class."""
+def limit_bytes(path: str = "") -> int:
+    """The largest body that could be acceptable at this address: to some class, or as a batch."""
+    if path == BATCHES:
+        return BATCH_BYTES
     return max(c.params_bytes for c in classes.declared().values()) + ENVELOPE_BYTES
 
 
@@ -35,8 +39,9 @@ class JsonBody(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
         length = int(stream.META.get("CONTENT_LENGTH") or 0)
-        if length > limit_bytes():
-            raise Problem.too_large(f"The body is {length} bytes", limit_bytes())
+        most = limit_bytes(stream.path)
+        if length > most:
+            raise Problem.too_large(f"The body is {length} bytes", most)
         return read_json(stream.read(max(0, length)))
 
 

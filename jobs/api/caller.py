@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from jobs.api.bodies import limit_bytes
+from jobs.api.batch_bodies import MOST_ITEMS
+from jobs.api.bodies import BATCH_BYTES, limit_bytes
 from jobs.api.pages import LARGEST_PAGE
 from jobs.api.waiting import LONGEST_SECONDS
 from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS
@@ -22,6 +23,8 @@ def shown(row: ApiClient, scopes: Collection[str], live_jobs: int) -> dict[str, 
         },
         "limits": {
             "body_bytes": limit_bytes(),
+            "batch_jobs": MOST_ITEMS,
+            "batch_bytes": BATCH_BYTES,
             "labels": MOST_LABELS,
             "page_size": LARGEST_PAGE,
             "wait_seconds": LONGEST_SECONDS,

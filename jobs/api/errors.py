@@ -20,16 +20,18 @@ from rest_framework import exceptions
 from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
 from jobs.idempotency import BadKey, Mismatch
-from jobs.models import Job
+from jobs.models import Batch, Job
 from jobs.quotas import WINDOW_SECONDS, Rate
 from jobs.row_locks import RowHeld
 
 log = structlog.get_logger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
+_OF_A_BATCH = re.compile(r"/api/v1/batches/[^/]+")
 _OF_A_JOB = re.compile(r"/api/v1/jobs/[^/]+(/result)?")
 
 TITLES = {
+    "batch_too_large": "The batch can never be admitted as a whole.",
     "bad_request": "The request cannot be read.",
     "deadline_infeasible": "The deadline cannot be met.",
     "forbidden": "This key may not do that.",
@@ -163,7 +165,9 @@ class Problem(Exception):
 
     @classmethod
     def job_held(cls) -> "Problem":
-        return cls(503, "unavailable", "Somebody else is changing this job just now; nothing was done.", retry_after=1)
+        return cls(
+            503, "unavailable", "Somebody else is changing this job or batch just now; nothing was done.", retry_after=1
+        )
 
     @classmethod
     def database_away(cls) -> "Problem":
@@ -234,6 +238,8 @@ def as_problem(error: Exception) -> Problem:
             return error
         case Job.DoesNotExist():
             return Problem.not_found("There is no job of that id.")
+        case Batch.DoesNotExist():
+            return Problem.not_found("There is no batch of that id.")
         case OperationalError() | InterfaceError():
             _log_away(error)
             return Problem.database_away()
@@ -285,6 +291,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception | None = None, **kwargs: Any) -> HttpResponse:
     if request.path.startswith("/admin/") and exception is not None:
         return page_not_found(request, exception)
+    if _OF_A_BATCH.fullmatch(request.path):
+        return Problem.not_found("There is no batch of that id: an id is a UUID, as the answer gave it.").response()
     if _OF_A_JOB.fullmatch(request.path):
         return Problem.not_found(
             "There is no job of that id: an id is a UUID, as the answer to the submit gave it."

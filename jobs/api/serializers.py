@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import (
     AfterValidator,
@@ -88,7 +89,7 @@ def submission(data: Any, origin: Origin, remaining_ms: str | None, idempotency:
         timeout_seconds=timeout_seconds,
         max_wait_seconds=max_wait_seconds,
         labels=body.labels,
-        deadline_in_seconds=_sooner(body.deadline_seconds, _seconds_of(remaining_ms)),
+        deadline_in_seconds=remaining_seconds(body.deadline_seconds, remaining_ms),
         deadline_at=body.deadline_at,
         max_attempts=job_type.max_attempts,
         max_deliveries=job_type.max_deliveries,
@@ -125,6 +126,11 @@ def _limits(job_type: JobType, cost_class: CostClass, body: SubmitBody) -> tuple
         raise Problem.limit_out_of_range(error.name, error.asked, error.lowest, error.highest) from None
 
 
+def remaining_seconds(deadline_seconds: float | None, remaining_ms: str | None) -> float | None:
+    """Of the two relative deadlines the earlier. Raises Problem (400) for an X-Deadline-Ms that is none."""
+    return _sooner(deadline_seconds, _seconds_of(remaining_ms))
+
+
 def _seconds_of(remaining_ms: str | None) -> float | None:
     """X-Deadline-Ms: what remains of the caller's own time, in whole milliseconds."""
     if remaining_ms is None:
@@ -158,22 +164,22 @@ def summary(row: Job) -> dict[str, Any]:
         "type": row.type,
         "cost_class": row.cost_class,
         "state": row.state,
-        "accepted_at": _instant(row.accepted_at),
-        "started_at": _instant(row.started_at),
-        "finished_at": _instant(row.finished_at),
-        "start_by": _instant(row.start_by),
-        "deadline_at": _instant(row.deadline_at),
+        "accepted_at": instant(row.accepted_at),
+        "started_at": instant(row.started_at),
+        "finished_at": instant(row.finished_at),
+        "start_by": instant(row.start_by),
+        "deadline_at": instant(row.deadline_at),
         "timeout_seconds": float(row.timeout_seconds),
         "attempt": row.attempt,
         "failures": row.failures,
         "max_attempts": row.max_attempts,
-        "cancel_requested_at": _instant(row.cancel_requested_at),
+        "cancel_requested_at": instant(row.cancel_requested_at),
         "progress": _progress(row),
         "result_expired": row.result_expired,
         "error": row.error,
         "timings": _timings(row),
         "labels": row.labels,
-        "links": {"self": address(row)},
+        "links": {"self": address(row), "batch": row.batch_id and batch_address(row.batch_id)},
     }
 
 
@@ -181,7 +187,11 @@ def address(row: Job) -> str:
     return f"/api/v1/jobs/{row.id}"
 
 
-def _instant(value: datetime | None) -> str | None:
+def batch_address(batch_id: UUID) -> str:
+    return f"/api/v1/batches/{batch_id}"
+
+
+def instant(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

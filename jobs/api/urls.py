@@ -1,12 +1,14 @@
 from django.urls import path
 
-from jobs.api import errors, views
+from jobs.api import batches, errors, views
 
 urlpatterns = [
     path("jobs", views.Jobs.as_view()),
     path("jobs/changes", views.Changes.as_view()),
     path("jobs/<uuid:job_id>", views.OneJob.as_view(), name="job"),
     path("jobs/<uuid:job_id>/result", views.Result.as_view()),
+    path("batches", batches.Batches.as_view()),
+    path("batches/<uuid:batch_id>", batches.OneBatch.as_view()),
     path("client", views.Client.as_view()),
     path("classes", views.Classes.as_view()),
     path("classes/<str:name>", views.OneClass.as_view()),

@@ -66,14 +66,14 @@ def asked_seconds(headers: Mapping[str, str]) -> int:
     return 0
 
 
-def refuse_deadlock(request: Request, cost_class: str) -> None:
+def refuse_deadlock(request: Request, *cost_classes: str) -> None:
     """A job that waits for another of its class may hold the very process that the other one needs. Raises Problem (422)."""
     within = _id(request.headers.get("X-Weighbridge-Job", ""))
     if within is None or not asked_seconds(request.headers):
         return
-    theirs = Job.objects.filter(pk=within, client=request.user.pk, state=State.RUNNING, cost_class=cost_class)
-    if theirs.exists():
-        raise Problem.would_deadlock(cost_class)
+    running = Job.objects.filter(pk=within, client=request.user.pk, state=State.RUNNING, cost_class__in=cost_classes)
+    if (its_class := running.values_list("cost_class", flat=True).first()) is not None:
+        raise Problem.would_deadlock(its_class)
 
 
 def _id(given: str) -> UUID | None:

@@ -136,6 +136,8 @@ def test_an_overdue_job_of_another_client_is_not_touched(api: InProcessApi) -> N
         ("PATCH", f"/jobs/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("POST", "/classes", {"GET"}),
         ("PATCH", "/classes/light", {"GET"}),  # no live overrides yet
+        ("GET", "/batches", {"POST"}),
+        ("POST", f"/batches/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("POST", "/types", {"GET"}),
         ("OPTIONS", "/jobs", {"GET", "POST"}),
         ("BREW", "/jobs", {"GET", "POST"}),
@@ -158,7 +160,8 @@ ABSENT = [
     "/api/v1/jobs/",
     f"/api/v1/jobs/{NOBODYS_JOB}/events",
     "/api/v1/jobs/7",
-    "/api/v1/batches",
+    "/api/v1/batches/7",
+    f"/api/v1/batches/{NOBODYS_JOB}",
     "/api/v1/uploads",
     "/api/v1/types/no.such_type",
     "/api/v1/classes/no_such_class",

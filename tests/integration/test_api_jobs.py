@@ -77,7 +77,7 @@ def test_a_job_has_exactly_its_members_in_every_state(api: InProcessApi) -> None
     for job in seen:
         assert job.keys() == KEYS
         assert job["timings"].keys() == TIMINGS
-        assert job["links"].keys() == {"self"}
+        assert job["links"].keys() == {"self", "batch"}
     assert [job["state"] for job in seen] == ["queued", "queued", "running", "succeeded"]
 
 
