@@ -74,12 +74,16 @@ def _caller(request: Request) -> ApiClient:
 
 
 def _counted(request: Request, body: Any) -> Rate | None:
-    """Every job of the batch counts. Raises Problem when none may pass."""
+    """Every job of the batch counts. Raises Problem when none may pass, or never all."""
     jobs, atomic = batch_bodies.asked_for(body)
-    most = _caller(request).submits_per_minute
-    if atomic and most is not None and jobs > most:
-        raise batch_bodies.too_large(f"This client may submit {most} jobs a minute; these are {jobs}.")
-    rate = quotas.count_submit(_caller(request), jobs, some=not atomic)
+    client = _caller(request)
+    for most, what in (
+        (client.submits_per_minute, "submit {} jobs a minute"),
+        (client.max_jobs, "have {} jobs at once"),
+    ):
+        if atomic and most is not None and jobs > most:
+            raise batch_bodies.too_large(f"This client may {what.format(most)}; these are {jobs}.")
+    rate = quotas.count_submit(client, jobs, some=not atomic)
     if rate is not None and not rate.allowed:
         telemetry.RATE_LIMITED.inc()
         raise Problem.rate_limited(rate)

@@ -82,7 +82,9 @@ def _note_what_is_unfinished(batch_id: UUID, cancelled: list[UUID]) -> None:
 
 
 def _tell(batch_id: UUID) -> None:
-    batch = Batch.objects.annotate(awaited=Q(awaited_until__gt=Now())).get(pk=batch_id)
+    batch = Batch.objects.annotate(awaited=Q(awaited_until__gt=Now())).filter(pk=batch_id).first()
+    if batch is None:  # pruned already: nobody waits so long
+        return
     telemetry.BATCHES_SEALED.labels(batch.state).inc()
     log.info("batch_sealed", batch_id=str(batch_id), state=batch.state)
     sealed.send(None, batch_id=batch_id, awaited=bool(batch.awaited))
