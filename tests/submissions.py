@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs import admission, classes
 from jobs.admission import Admitted, Rejected, Replayed, Submission
+from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, BatchSubmission
 from jobs.classes import CostClass
 from tests.job_rows import TYPE, a_client
 
@@ -35,3 +36,14 @@ def submit(max_waiting: int = 100, cost_class: str = "light", **fields: Any) -> 
 def verdict(answer: Admitted | Replayed | Rejected) -> str:
     """`admitted`, `replayed`, or why not."""
     return answer.reason if isinstance(answer, Rejected) else type(answer).__name__.lower()
+
+
+def a_batch(items: dict[str, Submission], **fields: Any) -> BatchSubmission:
+    return BatchSubmission(**{"client": a_client(), "items": items, **fields})
+
+
+def batch_verdict(answer: BatchAdmitted | BatchReplayed | BatchRejected) -> str:
+    """`admitted`, `replayed`, or why not."""
+    if isinstance(answer, BatchRejected):
+        return answer.rejected.reason
+    return type(answer).__name__.removeprefix("Batch").lower()

@@ -62,23 +62,24 @@ def _seal(batch_id: UUID, cancel: bool) -> bool:
         )  # a later statement: it sees what was committed until the row was ours
         if not due and not cancel:
             return False
-        _note_what_is_unfinished(batch_id, lifecycle.cancel_batch(batch_id))
-        asked_for = {} if due else {"cancel_requested_at": Now()}
+        unfinished = _note_what_is_unfinished(batch_id, lifecycle.cancel_batch(batch_id))
+        # The last jobs may have ended while their cancel waited for them: then nothing was cancelled.
+        asked_for = {"cancel_requested_at": Now()} if unfinished and not due else {}
         # At its deadline, however late somebody looked.
         Batch.objects.filter(pk=batch_id).update(sealed_at=Least(Now(), F("deadline_at")), **asked_for)
         transaction.on_commit(lambda: _tell(batch_id))
     return True
 
 
-def _note_what_is_unfinished(batch_id: UUID, cancelled: list[UUID]) -> None:
-    """What was cancelled just now, what ended after the deadline, and what another request's key made and still runs.
+def _note_what_is_unfinished(batch_id: UUID, cancelled: list[UUID]) -> int:
+    """How many items are: what was cancelled just now, what ended after the deadline, and what another request's key made and still runs.
 
     A job that was accepted for another request is not this batch's to cancel.
     """
     late = Q(job__finished_at__gt=F("batch__deadline_at"))
     unfinished = Q(job__in=cancelled) | Q(job__isnull=False, job__finished_at=None) | late
     of_batch = BatchItem.objects.filter(unfinished, batch=batch_id).values("pk")
-    BatchItem.objects.filter(pk__in=of_batch).update(unfinished=True)
+    return BatchItem.objects.filter(pk__in=of_batch).update(unfinished=True)
 
 
 def _tell(batch_id: UUID) -> None:

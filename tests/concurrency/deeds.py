@@ -5,18 +5,20 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from jobs import lifecycle, outbox, sweeps
+from jobs import admission, batches, lifecycle, outbox, sweeps
 from jobs.admission import Rejected, Submission
-from jobs.idempotency import Idempotency
+from jobs.batches import BatchSubmission
+from jobs.idempotency import Idempotency, Mismatch
 from jobs.models import WorkerNode
 from tests import job_rows
 from tests.concurrency import recorded
 from tests.concurrency.crowd import Member
 from tests.second_connections import at_once
-from tests.submissions import a_submission, verdict
+from tests.submissions import a_batch, a_submission, batch_verdict, verdict
 
 
 def submit_many(
@@ -129,3 +131,53 @@ def run_due_sweeps(member: Member, names: list[str]) -> list[str]:
 def sweep_outbox(member: Member, runs: int) -> int:
     """How many entries this process ended, of which none is left to anybody after so many runs."""
     return sum(outbox.run_once() for _ in range(runs))
+
+
+def submit_batches(
+    member: Member, threads: int, each: int, sizes: dict[str, int], max_waiting: int, atomic: bool
+) -> dict[str, int]:
+    """So many jobs of each class in every batch; odd members name the classes in the other order."""
+    classes = list(sizes) if member.number % 2 == 0 else list(reversed(sizes))
+    items = {f"{name}{n}": a_submission(max_waiting, name) for name in classes for n in range(sizes[name])}
+    asked = BatchSubmission(job_rows.a_client(), items, atomic)
+
+    def some() -> list[str]:
+        return [batch_verdict(batches.submit(asked)) for _ in range(each)]
+
+    return dict(Counter(sum(at_once(*[some] * threads), [])))
+
+
+def submit_job_or_batch(member: Member, keys: list[str], threads: int) -> list[list[str]]:
+    """For each key, half of the members come with a job, and half with a batch: what each thread was told."""
+    came = []
+    for key in keys:
+        asked: Callable[[], str] = partial(_one_job if member.number % 2 else _one_batch, key)
+        member.meet()
+        came.append(at_once(*[asked] * threads))
+    return came
+
+
+def _one_job(key: str) -> str:
+    if int(key.removeprefix("k")) % 2:
+        time.sleep(0.2)  # a batch takes longer to come to its lock; no result depends on it
+    try:
+        answer = admission.submit(a_submission(idempotency=Idempotency(key, "a job")))
+    except Mismatch:
+        return "mismatch"
+    return f"job {verdict(answer)}"
+
+
+def _one_batch(key: str) -> str:
+    """With items whose own keys are those of the other batches, in whatever order."""
+    number = int(key.removeprefix("k"))
+    items = {
+        f"i{n}": a_submission(idempotency=Idempotency(f"shared{(number * 7 + n) % 5}", "an item")) for n in range(5)
+    }
+    try:
+        return f"batch {batch_verdict(batches.submit(a_batch(items, idempotency=Idempotency(key, 'a batch'))))}"
+    except Mismatch:
+        return "mismatch"
+
+
+def seal_due(member: Member) -> int:
+    return batches.seal_due()
