@@ -139,13 +139,14 @@ SELECT id, state, cost_class, {AWAITED} FROM ended
 def _returning(which: str) -> str:
     """The statement that gives the running jobs `which` selects back to the queue, and closes their attempts.
 
-    After a run `start_by` is the deadline, or nothing (P8). A job whose cancel was answered is never given
+    After a run `start_by` is the deadline, its own or its batch's, or nothing (P8). A job whose cancel was answered is never given
     back: it is left for the statement that ends it (P20).
     """
     return f"""
 WITH returned AS (
     UPDATE jobs_job
-    SET state = 'queued', available_at = clock_timestamp() + make_interval(secs => %(after)s), start_by = deadline_at,
+    SET state = 'queued', available_at = clock_timestamp() + make_interval(secs => %(after)s),
+        start_by = least(deadline_at, (SELECT batch.deadline_at FROM jobs_batch batch WHERE batch.id = batch_id)),
         failures = failures + %(failed)s, lost = lost + %(lost)s,
         progress_fraction = NULL, progress_note = '', {_LEASE_OVER}
     WHERE state = 'running' AND cancel_requested_at IS NULL AND {which}

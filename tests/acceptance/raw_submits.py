@@ -16,6 +16,8 @@ from tests.waiting import eventually
 class RawSubmit:
     """One `tests.note` job, asked for over one connection. `body` is what is to be sent behind a head."""
 
+    address = "/api/v1/jobs"
+
     def __init__(self, stack: Stack, diary: Diary, name: str, **params: Any) -> None:
         self._stack, self._history, self._call = stack, diary.history, f"raw-{name}"
         self.submission = f"{self._history.name}/{name}"
@@ -33,7 +35,7 @@ class RawSubmit:
 
     def send_head(self, *headers: str) -> None:
         always = (f"Host: 127.0.0.1:{self._stack.port}", f"Authorization: Bearer {self._stack.key}")
-        lines = ["POST /api/v1/jobs HTTP/1.1", *always, "Content-Type: application/json", *headers, "", ""]
+        lines = [f"POST {self.address} HTTP/1.1", *always, "Content-Type: application/json", *headers, "", ""]
         self.send("\r\n".join(lines).encode())
 
     def send(self, some: bytes) -> None:

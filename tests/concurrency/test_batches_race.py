@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from jobs.models import Batch, BatchItem, Job
 from jobs.states import State
 from tests import job_rows
 from tests.concurrency.crowd import Crowd, rounds_until
-from tests.concurrency.rounds import SPREAD_SECONDS, hit, race
+from tests.concurrency.rounds import hit, race
 from tests.submissions import a_batch, a_submission
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,12 +50,12 @@ def test_of_batches_over_two_classes_exactly_as_many_are_admitted_as_fit_and_eac
     print(f"in the rounds {shared} more than one process was admitted")
 
 
-def test_beside_jobs_that_come_alone_no_place_is_given_twice_or_left(crowd: Crowd, tmp_path: Any) -> None:
-    """Those that come each by itself fill what is left to the last place (P3)."""
+def test_beside_jobs_that_come_alone_no_place_is_given_twice_or_left(crowd: Crowd, history: Path) -> None:
+    """Those that come each by itself fill what is left to the last place; the checker judges each admission (P3)."""
     job_rows.a_node("light", processes=2)
     job_rows.a_node("heavy", processes=2)
     many = {"threads": THREADS, "each": 3, "sizes": {"heavy": 2, "light": 2}, "max_waiting": 19, "atomic": False}
-    alone = {"history": tmp_path / "h.jsonl", "threads": THREADS, "each": 6, "max_waiting": 19, "cost_class": "light"}
+    alone = {"history": history, "threads": THREADS, "each": 6, "max_waiting": 19, "cost_class": "light"}
     crowd.do([("submit_batches", many), ("submit_many", alone), ("submit_batches", many), ("submit_many", alone)])
     live = Counter(Job.objects.filter(state="queued").values_list("cost_class", flat=True))
     assert live == {"light": 21, "heavy": 21}
@@ -148,7 +149,7 @@ def test_a_result_against_a_cancel_of_the_batch() -> None:
         return _told(made[round_])
 
     def succeed(round_: int) -> State | None:
-        time.sleep(SPREAD_SECONDS * (round_ % 4))  # a cancel takes several statements; no result depends on it
+        time.sleep(0.02 * (round_ % 4))  # a cancel takes several statements; no result depends on it
         return _succeed(jobs[round_])
 
     outcomes: Counter[str] = Counter()

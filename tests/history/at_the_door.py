@@ -24,6 +24,7 @@ WRONG = {
     409: {"idempotency_in_flight"},
     413: {"too_large"},
     422: {
+        "batch_too_large",
         "deadline_infeasible",
         "idempotency_mismatch",
         "invalid_params",

@@ -91,6 +91,17 @@ def test_a_queued_job_that_its_batch_cut_off_is_cancelled_by_whoever_meets_it(ap
     assert batch(api, told["id"])["results"]["a"]["error"]["code"] == "deadline_exceeded"
 
 
+def test_a_job_that_is_queued_again_does_not_start_after_the_deadline_of_its_batch(api: InProcessApi) -> None:
+    told = submitted(api, probes("a", "b"), deadline_seconds=60)
+    for name in "ab":
+        lifecycle.release(start(told["id"], name).pk, 1)
+    row = Batch.objects.get(pk=told["id"])
+    assert [job_of(told["id"], name).start_by for name in "ab"] == [row.deadline_at] * 2
+    _now_is_the_deadline_of(told["id"])
+    assert sweeps.expire() == 2
+    assert [job_of(told["id"], name).state for name in "ab"] == ["cancelled"] * 2
+
+
 def test_a_job_that_waited_too_long_expires_also_in_a_batch(api: InProcessApi) -> None:
     told = submitted(api, {"a": a_probe(max_wait_seconds=5)}, deadline_seconds=60)
     Job.objects.update(start_by=job_rows.later(-1))
