@@ -191,11 +191,10 @@ def _all_refused(submission: BatchSubmission, answer: _Answer) -> BatchRejected:
 
 def _rejected(submission: BatchSubmission, reason: str, about: str | None, answer: _Answer | None) -> BatchRejected:
     """`about` is an item, or a class."""
-    for item in submission.items.values():
-        telemetry.REJECTED.labels(item.cost_class.name, reason).inc()
     named = about if about in submission.items and reason in {"deadline_infeasible", "type_unavailable"} else None
     of_class = (item for item in submission.items.values() if item.cost_class.name == about)
     decided_it = submission.items[named] if named else next(of_class, next(iter(submission.items.values())))
+    telemetry.REJECTED.labels(decided_it.cost_class.name, reason).inc(len(submission.items))
     return BatchRejected(_as_of_one(submission, reason, decided_it, answer), named)
 
 

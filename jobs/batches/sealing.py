@@ -20,20 +20,22 @@ from jobs.row_locks import PATIENCE_SECONDS, RowHeld, not_waiting
 
 log = structlog.get_logger(__name__)
 
+BRIEFLY_SECONDS = 0.1  # of a keeper, which has leases to look after, and of a sweep
+
 # A batch was sealed: batch_id, and awaited, whether somebody waits for it (P31). Sent after the commit, by whoever sealed it, in its thread.
 sealed = Signal()
 
 _LIVE = BatchItem.objects.filter(batch=OuterRef("pk"), job__isnull=False, job__finished_at=None)
 
 
-def seal(batch_id: UUID) -> bool:
-    """Whether this call has sealed it; it does if the batch is due. Raises RowHeld if somebody holds its row or a job's."""
-    return _due().filter(pk=batch_id).exists() and _seal(batch_id, cancel=False)
+def seal(batch_id: UUID, patience_seconds: float = PATIENCE_SECONDS) -> bool:
+    """Whether this call has sealed it; it does if the batch is due. Raises RowHeld if somebody holds its row or a job's for so long."""
+    return _due().filter(pk=batch_id).exists() and _seal(batch_id, False, patience_seconds)
 
 
 def cancel(batch_id: UUID) -> bool:
     """Seal the batch now, as cancelled, unless it is sealed or due: whether this call has. Raises RowHeld."""
-    return _seal(batch_id, cancel=True)
+    return _seal(batch_id, True, PATIENCE_SECONDS)
 
 
 def seal_due() -> int:
@@ -48,13 +50,13 @@ def _due() -> "QuerySet[Batch]":
 
 def _seal_unless_held(batch_id: UUID) -> bool:
     try:
-        return seal(batch_id)
+        return seal(batch_id, BRIEFLY_SECONDS)
     except RowHeld:
         return False
 
 
-def _seal(batch_id: UUID, cancel: bool) -> bool:
-    with not_waiting(PATIENCE_SECONDS):
+def _seal(batch_id: UUID, cancel: bool, patience_seconds: float) -> bool:
+    with not_waiting(patience_seconds):
         if not Batch.objects.select_for_update().filter(pk=batch_id, sealed_at=None).exists():
             return False
         due = (
@@ -104,7 +106,7 @@ def _look(sender: object, batch_id: UUID, **more: Any) -> None:
 def _seal_or_leave(batch_id: UUID) -> None:
     """Never raises: the job's end is stored, and must not be taken for failed; the sweep makes up for it."""
     try:
-        seal(batch_id)
+        seal(batch_id, BRIEFLY_SECONDS)
     except RowHeld:
         log.info("seal_left", batch_id=str(batch_id))
     except Exception as error:

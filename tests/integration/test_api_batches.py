@@ -4,14 +4,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from jobs import classes, lifecycle
+from jobs import classes, lifecycle, telemetry, wakeups
 from jobs.lifecycle import Outcome
 from jobs.models import Batch, BatchItem, Job
 from jobs.states import State
 from tests.batch_calls import a_probe, batch, delete, job_of, post, probes, run, send, start, submitted
 from tests.in_process_api import InProcessApi, a_probe_node, problem
+from tests.second_connections import Elsewhere, class_locked
 
 pytestmark = pytest.mark.django_db
 
@@ -198,6 +200,57 @@ def test_a_type_that_no_live_worker_knows_is_refused_alone_or_with_all(api: InPr
     told = problem(post(api, items), 503, "type_unavailable", retryable=True)
     assert told["errors"][0]["loc"] == ["jobs", "s"]
     assert submitted(api, items, atomic=False)["results"]["s"]["error"]["code"] == "type_unavailable"
+
+
+def test_an_item_may_have_a_deadline_of_its_own(api: InProcessApi) -> None:
+    told = submitted(api, {"a": a_probe(deadline_seconds=30)}, deadline_seconds=60)
+    job = job_of(told["id"], "a")
+    assert job.deadline_at is not None
+    assert job.deadline_at - job.accepted_at <= timedelta(seconds=30)
+    passed = {"a": a_probe(deadline_seconds=0), "b": a_probe()}
+    refused = problem(post(api, passed), 422, "deadline_infeasible")
+    assert refused["errors"][0]["loc"] == ["jobs", "a"]
+    assert submitted(api, passed, atomic=False)["results"]["a"]["error"]["code"] == "deadline_infeasible"
+    assert Job.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_that_gets_no_turn_in_a_class_within_a_second_is_told_so(api: InProcessApi, other: Elsewhere) -> None:
+    with class_locked("heavy", by=other):
+        told = problem(post(api, probes("a") | {"h": a_probe("heavy")}), 503, "unavailable", retryable=True)
+        assert told["cost_class"] == "heavy"
+        assert post(api, probes("a")).status_code == 202, "the other class is nobody's"
+    assert Job.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by_item", [True, False])
+def test_a_key_that_is_still_being_admitted_is_told_as_such(api: InProcessApi, other: Elsewhere, by_item: bool) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('key:' || %s || ':k', 0))", [api.client.pk])
+        items, headers = ({"a": a_probe(key="k")}, None) if by_item else (probes("a"), {"Idempotency-Key": "k"})
+        answer = other.run(lambda: post(api, items, headers))
+    problem(answer, 409, "idempotency_in_flight", retryable=True)
+    assert not Job.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_admitted_job_sends_a_wake_up_to_its_class(api: InProcessApi) -> None:
+    """None to a class without a live worker (P14)."""
+    a_probe_node()
+    submitted(api, probes("a", "b", "c") | {"h": a_probe("heavy")})
+    assert (wakeups.queue_length("light"), wakeups.queue_length("heavy")) == (3, 0)
+
+
+def test_what_was_admitted_and_refused_is_counted_by_item(api: InProcessApi) -> None:
+    def counted() -> tuple[float, float]:
+        refused = telemetry.REJECTED.labels("heavy", "queue_full")
+        return telemetry.ADMITTED.labels("heavy")._value.get(), refused._value.get()
+
+    before = counted()
+    submitted(api, probes(*"abcdefghij", cost_class="heavy"), atomic=False)
+    post(api, probes("a", "b", cost_class="heavy"))
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [8, 2 + 2]
 
 
 # ── What cannot be a batch ───────────────────────────────────────────────────────────────────────────────────────────
