@@ -17,6 +17,7 @@ from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, Seen
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient
 from jobs.quotas import Rate
+from jobs.row_locks import RowHeld
 
 
 class Batches(View):
@@ -63,14 +64,21 @@ class OneBatch(View):
 
     def delete(self, request: Request, batch_id: UUID) -> Response:
         if not _seen(request, batch_id).sealed:
-            with changing_something():
-                batches.cancel(batch_id)
+            _cancel(batch_id)
         return Response(_shown(request, _seen(request, batch_id)))
 
 
 def _caller(request: Request) -> ApiClient:
     """Who BearerKey let in."""
     return cast(ApiClient, request.user)
+
+
+def _cancel(batch_id: UUID) -> None:
+    try:
+        with changing_something():
+            batches.cancel(batch_id)
+    except RowHeld:
+        raise Problem.held("batch") from None
 
 
 def _counted(request: Request, body: Any) -> Rate | None:

@@ -164,10 +164,9 @@ class Problem(Exception):
         return cls(422, "would_deadlock", sentence, cost_class=cost_class)
 
     @classmethod
-    def job_held(cls) -> "Problem":
-        return cls(
-            503, "unavailable", "Somebody else is changing this job or batch just now; nothing was done.", retry_after=1
-        )
+    def held(cls, what: str = "job") -> "Problem":
+        sentence = f"Somebody else is changing this {what} just now; nothing was done."
+        return cls(503, "unavailable", sentence, retry_after=1)
 
     @classmethod
     def database_away(cls) -> "Problem":
@@ -244,7 +243,7 @@ def as_problem(error: Exception) -> Problem:
             _log_away(error)
             return Problem.database_away()
         case RowHeld():
-            return Problem.job_held()
+            return Problem.held()
         case BadKey():
             return Problem(400, "bad_request", str(error))
         case Mismatch():
