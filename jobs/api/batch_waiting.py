@@ -10,12 +10,10 @@ from django.db import close_old_connections
 from django.http import HttpResponseBase
 from rest_framework.request import Request
 
-from jobs import lifecycle, notify, telemetry
+from jobs import batches, notify, telemetry
 from jobs.api.waiting import WAITED, asked_seconds
 from jobs.batches import Seen
-from jobs.models import Job
 from jobs.notify import Waiter
-from jobs.states import State
 
 log = structlog.get_logger(__name__)
 
@@ -47,8 +45,7 @@ class BatchHold:
             return
         close_old_connections()
         try:
-            lifecycle.withdraw_batch(self.waiter.job_id)
-            running = Job.objects.filter(batch=self.waiter.job_id, state=State.RUNNING).count()
+            running = batches.withdraw(self.waiter.job_id)
             if running:
                 telemetry.ORPHANED.inc(running)
                 log.info("jobs_orphaned", batch_id=str(self.waiter.job_id), jobs=running)

@@ -7,7 +7,7 @@ ended when it was sealed, and the others never change (docs/decisions/0011-batch
 
 from jobs.batches.admission import BatchAdmitted, BatchRejected, BatchReplayed, BatchSubmission, submit
 from jobs.batches.reading import ItemOutcome, Seen, as_it_is
-from jobs.batches.sealing import cancel, seal, seal_due, sealed
+from jobs.batches.sealing import cancel, seal, seal_due, sealed, withdraw
 
 __all__ = [
     "BatchAdmitted",
@@ -22,4 +22,5 @@ __all__ = [
     "seal_due",
     "sealed",
     "submit",
+    "withdraw",
 ]

@@ -15,8 +15,9 @@ from django.db.models.functions import Least, Now
 from django.dispatch import Signal
 
 from jobs import lifecycle, telemetry
-from jobs.models import Batch, BatchItem
+from jobs.models import Batch, BatchItem, Job
 from jobs.row_locks import PATIENCE_SECONDS, RowHeld, not_waiting
+from jobs.states import State
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +39,18 @@ def cancel(batch_id: UUID) -> bool:
     return _seal(batch_id, True, PATIENCE_SECONDS)
 
 
+def withdraw(batch_id: UUID) -> int:
+    """End the batch's queued jobs, whose caller has gone (P38); how many go on running for nobody.
+
+    Under the batch's row, as a seal: two that change the same jobs in different orders would wait for each other.
+    """
+    with transaction.atomic():
+        if not _open_and_ours(batch_id):
+            return 0
+        lifecycle.withdraw_batch(batch_id)
+        return Job.objects.filter(batch=batch_id, state=State.RUNNING).count()
+
+
 def seal_due() -> int:
     """Seal every batch that is due; the number of them. One of which somebody holds a row is left for the next time."""
     return sum(_seal_unless_held(batch_id) for batch_id in list(_due().values_list("pk", flat=True)))
@@ -57,7 +70,7 @@ def _seal_unless_held(batch_id: UUID) -> bool:
 
 def _seal(batch_id: UUID, cancel: bool, patience_seconds: float) -> bool:
     with not_waiting(patience_seconds):
-        if not Batch.objects.select_for_update().filter(pk=batch_id, sealed_at=None).exists():
+        if not _open_and_ours(batch_id):
             return False
         due = (
             _due().filter(pk=batch_id).exists()
@@ -71,6 +84,11 @@ def _seal(batch_id: UUID, cancel: bool, patience_seconds: float) -> bool:
         Batch.objects.filter(pk=batch_id).update(sealed_at=Least(Now(), F("deadline_at")), **asked_for)
         transaction.on_commit(lambda: _tell(batch_id))
     return True
+
+
+def _open_and_ours(batch_id: UUID) -> bool:
+    """Whether the batch is not sealed; if so, nobody else seals it before our commit."""
+    return Batch.objects.select_for_update().filter(pk=batch_id, sealed_at=None).exists()
 
 
 def _note_what_is_unfinished(batch_id: UUID, cancelled: list[UUID]) -> int:
