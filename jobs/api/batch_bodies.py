@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.api.serializers import (
-    LONGEST_DEADLINE_SECONDS,
     Instant,
     Origin,
     batch_address,
@@ -16,6 +15,7 @@ from jobs.api.serializers import (
     submission,
 )
 from jobs.batches import BatchRejected, BatchSubmission, ItemOutcome, Seen
+from jobs.door import LONGEST_DEADLINE_SECONDS
 from jobs.idempotency import BadKey, Idempotency, of_item
 
 MOST_ITEMS = 100

@@ -20,9 +20,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from jobs import keys, queries
 from jobs.keys import CANCEL, OPS_READ, READ, SUBMIT
-from jobs.models import ApiClient, Job
+from jobs.models import ApiClient, Batch, Job
 from jobs.states import State
-from tests import job_rows
+from tests import batch_calls, job_rows
 from tests.in_process_api import PROBE, InProcessApi, a_probe_node, problem
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +38,7 @@ class Names:
     """What a stranger may have got hold of: A's, or made up."""
 
     job: str = "0193e3a0-0000-7000-8000-000000000000"
+    batch: str = "0193e3a0-0000-7000-8000-000000000001"
     key: str = "nobodys-key"
     label: str = "team:nobodys"
     etag: str = '"00000000000000000000000000000000"'
@@ -95,6 +96,20 @@ def _submit(names: Names) -> list[Asks]:
     ]
 
 
+def _of_a_batch(names: Names) -> list[Asks]:
+    waits = {"Prefer": "wait=5", "X-Weighbridge-Job": names.job}
+    return [Asks(f"batches/{names.batch}", headers=headers) for headers in ({}, waits)]
+
+
+def _submit_batch(names: Names) -> list[Asks]:
+    job = {"type": PROBE, "params": {"seconds": 4711}, "labels": {"team": MARK}}
+    return [
+        Asks("batches", {"jobs": {"a": {"type": PROBE}}}, {"Idempotency-Key": names.key}),
+        Asks("batches", {"jobs": {"a": {**job, "key": names.key}}}),
+        Asks("batches", {"jobs": {"a": job}}, {"Prefer": "wait=5", "X-Weighbridge-Job": names.job}),
+    ]
+
+
 def _plain(path: str) -> Callable[[Names], list[Asks]]:
     return lambda names: [Asks(path)]
 
@@ -113,6 +128,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "api/v1/jobs/<uuid:job_id>"): Route(READ, _of_a_job()),
     ("DELETE", "api/v1/jobs/<uuid:job_id>"): Route(CANCEL, _of_a_job()),
     ("GET", "api/v1/jobs/<uuid:job_id>/result"): Route(READ, _of_a_job("/result")),
+    ("POST", "api/v1/batches"): Route(SUBMIT, _submit_batch),
+    ("GET", "api/v1/batches/<uuid:batch_id>"): Route(READ, _of_a_batch),
+    ("DELETE", "api/v1/batches/<uuid:batch_id>"): Route(CANCEL, _of_a_batch),
     ("GET", "api/v1/client"): Route(READ, _plain("client")),
     ("GET", "api/v1/classes"): Route(READ, _plain("classes"), shared=True),
     ("GET", "api/v1/classes/<str:name>"): Route(READ, _plain("classes/light"), shared=True),
@@ -169,7 +187,13 @@ class A:
     rows: list[dict[str, Any]]
 
     def secrets(self) -> set[str]:
-        return {MARK, self.client.name, *(names.job for names in self.names), *(names.etag for names in self.names)}
+        return {
+            MARK,
+            self.client.name,
+            self.names[0].batch,
+            *(names.job for names in self.names),
+            *(names.etag for names in self.names),
+        }
 
 
 def _a() -> A:
@@ -177,6 +201,7 @@ def _a() -> A:
     body = json.dumps({"type": PROBE, "params": {"seconds": 4711}, "labels": {"team": MARK}}).encode()
     waiting = api.raw(body, headers={"Idempotency-Key": f"{MARK}-key", "X-Request-Id": f"{MARK}-request"})
     assert waiting.status_code == 202
+    batch = batch_calls.submitted(api, {MARK: batch_calls.a_probe()})["id"]
     node = job_rows.a_node()
     overdue = job_rows.a_queued_job()
     running, _ = _running(node)
@@ -190,7 +215,8 @@ def _a() -> A:
     cursor = api.get("/jobs?page_size=1").json()["next_cursor"]
     ended_until = api.get("/jobs/changes?page_size=1").json()["next_cursor"] or NOBODYS.after
     names = [
-        Names(job, f"{MARK}-key", f"team:{MARK}", etags.get(job, NOBODYS.etag), cursor, ended_until) for job in theirs
+        Names(job, batch, f"{MARK}-key", f"team:{MARK}", etags.get(job, NOBODYS.etag), cursor, ended_until)
+        for job in theirs
     ]
     # Last, for each of the looks above would have ended it.
     Job.objects.filter(pk=overdue.pk).update(start_by=Now() - timedelta(seconds=1))
@@ -206,7 +232,8 @@ def _running(node: Any) -> Any:
 
 
 def _rows(client: ApiClient) -> list[dict[str, Any]]:
-    return [dict(row) for row in Job.objects.filter(client=client).order_by("sequence").values()]
+    jobs, batches = Job.objects.filter(client=client), Batch.objects.filter(client=client)
+    return [dict(row) for rows in (jobs.order_by("sequence"), batches) for row in rows.values()]
 
 
 # ── B ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
