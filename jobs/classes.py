@@ -33,6 +33,7 @@ RESERVED = frozenset(
         "lease",
         "limit",
         "log",
+        "max",
         "node",
         "on",
         "outbox",

@@ -15,8 +15,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import batches, classes, lifecycle, outbox, queries, wakeups
-from jobs.models import Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
+from jobs import artifacts, batches, classes, lifecycle, outbox, queries, uploads, wakeups
+from jobs.models import Artifact, Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
 
@@ -50,6 +50,7 @@ def all_sweeps() -> list[Sweep]:
         Sweep("outbox", every, outbox.run_once),
         Sweep("unknown_types", UNKNOWN_TYPES_SECONDS, unknown_types),
         Sweep("prune", PRUNE_SECONDS, prune),
+        Sweep("prune_files", PRUNE_SECONDS, prune_files),
     ]
 
 
@@ -176,6 +177,11 @@ def _in_batches(prune_some: Callable[[], int], at_once: int | None = None) -> in
     return pruned
 
 
+def prune_files() -> int:
+    """Remove uploads and artifacts past their time, and what was never finished. No transaction is open while a file is removed."""
+    return uploads.prune() + artifacts.prune()
+
+
 def _prune_results() -> int:
     gone = _finished_before(settings.WEIGHBRIDGE_KEEP_RESULTS_SECONDS).filter(state="succeeded", result_expired=False)
     return Job.objects.filter(pk__in=gone.values("pk")[:PRUNE_BATCH]).update(result=None, result_expired=True)
@@ -199,7 +205,8 @@ def _prune_batches() -> int:
 def _prune_jobs() -> int:
     """Ids only are read: a batch of whole jobs could be gigabytes of params and results."""
     of_a_batch = BatchItem.objects.filter(job=OuterRef("pk"))  # whose results are read from it
-    old = _finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).filter(~Exists(of_a_batch))
+    files = Artifact.objects.filter(job=OuterRef("pk"))  # they go first, by their own sweep
+    old = _finished_before(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS).filter(~Exists(of_a_batch), ~Exists(files))
     gone = list(old.values_list("pk", flat=True)[:PRUNE_BATCH])
     _, by_model = Job.objects.filter(pk__in=gone).only("pk").delete()  # attempts and kept results go with it
     return by_model.get(Job._meta.label, 0)

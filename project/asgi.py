@@ -70,11 +70,16 @@ def _body_bytes(path: str) -> int:
 def _application() -> ThreadBridge:
     handler = get_wsgi_application()
     from jobs import notify  # only once Django is set up
+    from jobs.api.uploads import ARRIVED, PATH
     from jobs.api.waiting import WAITED
 
     notify.tell_of_ends()
-    limits = Limits(_body_bytes, lambda path: path.startswith(API))
-    return ThreadBridge(handler, _own_answer, limits, WAITED, _when_told_to_stop)
+    limits = Limits(
+        _body_bytes,
+        refuses_by_length=lambda path: path.startswith(API),
+        streams=lambda method, path: method == "POST" and path == PATH,
+    )
+    return ThreadBridge(handler, _own_answer, limits, WAITED, ARRIVED, _when_told_to_stop)
 
 
 def _when_told_to_stop(act: Callable[[], object]) -> None:

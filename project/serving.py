@@ -4,28 +4,26 @@ A body is read on the event loop, up to a cap and for a while, before a thread i
 what it has sent, but no thread. Django's own ASGI handler hops threads for every synchronous middleware and view, and answers a third
 as many requests.
 
+A file that is sent here is no body to hold in memory: its request is asked a first time without it, so that a stranger is refused before
+anything is read; then the body goes into the sink that the answer bears, and the request is asked once more. A file that is sent from here is read
+as its caller takes it. Neither holds a thread while it waits for its caller.
+
 A caller who would rather wait for a later answer holds no thread either: its request is asked a first time, waits on the event loop, and is
 asked once more. The first answer is kept for when there is no better one.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from project.wsgi_call import Answer, Application, Hold, Message, environ_of, run
+from project.streams import Broken, Files, Pace, Receive, Send, drain
+from project.wsgi_call import Answer, Application, Hold, Message, Sink, environ_of, run
 
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-# Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away, for so long.
-DRAINED_BYTES, DRAINED_SECONDS = 8 * 1024 * 1024, 5.0
-
-
-class Broken(Exception):
-    """The body ended before it was whole: its caller went, or sent what is no body."""
+# Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away.
+DRAINED_BYTES = 8 * 1024 * 1024
 
 
 class Full(Exception):
@@ -38,7 +36,8 @@ class Limits:
 
     again_seconds: how long one that was held waits for a thread, since all who wait for one job are told at once.
     body_bytes: by path, the largest body that could be acceptable. held_bytes: of all bodies at once. refuses_by_length: whether Django says of a longer one
-    that it is too long, from its length alone; where it would not look, the answer is ours.
+    that it is too long, from its length alone; where it would not look, the answer is ours. streams: by method and path, whether the
+    body goes into a sink; pace: how fast it must come; streamed: how many may be on their way at once.
     """
 
     body_bytes: Callable[[str], int]
@@ -50,6 +49,9 @@ class Limits:
     body_seconds: float = 30.0
     stop_seconds: float = 8.0
     held_bytes: int = 64 * 1024 * 1024
+    streams: Callable[[str, str], bool] = lambda method, path: False
+    pace: Pace = Pace(30.0, 16_384)
+    streamed: int = 128
 
 
 class ThreadBridge:
@@ -61,24 +63,27 @@ class ThreadBridge:
         own_answer: Callable[[int, str], Answer],
         limits: Limits,
         waited: str = "waited",
+        arrived: str = "arrived",
         when_told_to_stop: Callable[[Callable[[], object]], None] = lambda act: None,
     ) -> None:
         """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
 
         200 is /healthz; 400, 408, 413 and 503 are refusals. `waited`: where a request that is asked once more finds its hold in its
-        environ. `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered first says so in
+        environ; `arrived`: where one whose body came into a sink finds that, or None as long as it has not come. `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered first says so in
         ASGI's lifespan only when none is left.
         """
-        self._waited = waited
+        self._waited, self._arrived = waited, arrived
         self._when_told_to_stop = when_told_to_stop
         self._application = application
         self._own_answer = own_answer
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, "request")
+        self._files = Files()
         self._free = asyncio.Semaphore(limits.threads)
         # Touched by the event loop alone.
         self._waiting = 0  # for a thread
         self._held_bytes = 0  # of bodies
+        self._streamed = 0  # bodies on their way into sinks
         self._stopping = False
         self._answering: set[asyncio.Event] = set()  # one for each request; set, it waits no longer for a better answer
 
@@ -105,6 +110,7 @@ class ThreadBridge:
         while self._answering and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.01)
         self._threads.shutdown(wait=False)
+        self._files.stop()
 
     def _wait_no_longer(self) -> None:
         """Who waits is told what is known."""
@@ -117,7 +123,9 @@ class ThreadBridge:
         self._answering.add(no_longer)
         try:
             answer = await self._answer(scope, receive, send, no_longer)
-            if answer is not None:
+            if answer is not None and answer.source is not None:
+                await self._send_from_source(send, scope, answer)
+            elif answer is not None:
                 await _send_whole(send, scope, answer)
         finally:
             self._answering.discard(no_longer)
@@ -126,6 +134,8 @@ class ThreadBridge:
         """None if nobody is left to be answered, or all was sent piece by piece."""
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
             return self._own(scope, 200)
+        if self._limits.streams(scope["method"], scope["path"]):
+            return await self._streamed_in(scope, receive, send)
         with self._holding() as hold_bytes:
             first = await self._refused_or_passed_on(scope, receive, send, hold_bytes)
         if first is None or first.hold is None:
@@ -134,6 +144,51 @@ class ThreadBridge:
             return await self._held(scope, receive, send, first, first.hold, no_longer)
         finally:
             first.hold.release()
+
+    async def _streamed_in(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
+        if self._streamed >= self._limits.streamed or not await self._got_a_thread():
+            return await self._refused_unread(scope, receive, self._own(scope, 503))
+        self._streamed += 1
+        try:
+            first = await self._pass_on({**environ_of(scope, 0), self._arrived: None}, send)
+            if first is None or first.sink is None:
+                return await self._refused_unread(scope, receive, first)
+            try:
+                return await self._taken_in(scope, receive, send, first.sink)
+            finally:
+                await self._files.close(first.sink)
+        finally:
+            self._streamed -= 1
+
+    async def _refused_unread(self, scope: Message, receive: Receive, answer: Answer | None) -> Answer | None:
+        """Who waits for leave to send (Expect: 100-continue) has sent nothing, and is not asked to."""
+        if not any(name == b"expect" for name, _ in scope["headers"]):
+            await drain(receive, DRAINED_BYTES)
+        return answer
+
+    async def _taken_in(self, scope: Message, receive: Receive, send: Send, sink: Sink) -> Answer | None:
+        try:
+            size = await self._files.take_in(receive, sink, self._limits.pace)
+        except TimeoutError:
+            return self._own(scope, 408)
+        except Broken:
+            return self._own(scope, 400)
+        except OSError:  # the disk is full
+            return await self._refused_unread(scope, receive, self._own(scope, 503))
+        if not await self._got_one_within(self._limits.again_seconds):
+            return self._own(scope, 503)
+        return await self._pass_on({**environ_of(scope, size), self._arrived: sink}, send)
+
+    async def _send_from_source(self, send: Send, scope: Message, answer: Answer) -> None:
+        assert answer.source is not None
+        try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await self._files.send_out(send, answer.source)
+        finally:
+            await self._files.close(answer.source)
 
     def _own(self, scope: Message, status: int) -> Answer:
         return self._own_answer(status, _request_id(scope))
@@ -254,23 +309,11 @@ async def _body(receive: Receive, most_bytes: int, hold: Callable[[int], None]) 
         part = message.get("body", b"")
         size += len(part)
         if size > most_bytes:
-            return size + await _drain(receive, message)
+            return size + (await drain(receive, DRAINED_BYTES) if message.get("more_body", False) else 0)
         hold(len(part))
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
-
-
-async def _drain(receive: Receive, message: Message) -> int:
-    drained = 0
-    try:
-        async with asyncio.timeout(DRAINED_SECONDS):
-            while message.get("more_body", False) and drained <= DRAINED_BYTES:
-                message = await receive()
-                drained += len(message.get("body", b""))
-    except TimeoutError:
-        pass
-    return drained
 
 
 def _request_id(scope: Message) -> str:

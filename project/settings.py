@@ -61,17 +61,30 @@ TEMPLATES = [
 CORS_ALLOWED_ORIGINS = env.names("WEIGHBRIDGE_CORS_ORIGINS")
 CORS_URLS_REGEX = r"^/api/"
 CORS_ALLOW_HEADERS = [
-    *("accept", "authorization", "content-type", "idempotency-key", "if-match", "if-none-match", "prefer"),
-    *("traceparent", "x-deadline-ms", "x-request-id"),
+    *("accept", "authorization", "content-digest", "content-type", "idempotency-key", "if-match", "if-none-match"),
+    *("if-range", "prefer", "range", "traceparent", "x-deadline-ms", "x-request-id"),
 ]
 CORS_EXPOSE_HEADERS = [
-    *("ETag", "Idempotency-Replayed", "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy"),
-    *("Retry-After", "Server-Timing", "X-Request-Id"),
+    *("Content-Disposition", "Content-Range", "ETag", "Idempotency-Replayed", "Location", "Preference-Applied"),
+    *("RateLimit", "RateLimit-Policy", "Retry-After", "Server-Timing", "X-Request-Id"),
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    # Uploads and artifacts. Every web process and every worker must see the same one: on several machines a shared folder, or S3 and its like.
+    "jobs": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {
+            "location": WEIGHBRIDGE_DATA_DIR / "files",
+            "file_permissions_mode": 0o600,
+            "directory_permissions_mode": 0o700,
+        },
+    },
+}
 STATIC_URL = "/static/"
 STATIC_ROOT = WEIGHBRIDGE_DATA_DIR / "static"
 SESSION_COOKIE_HTTPONLY = True
@@ -154,6 +167,14 @@ WEIGHBRIDGE_KEEP_RESULTS_SECONDS = env.number("WEIGHBRIDGE_KEEP_RESULTS_SECONDS"
 WEIGHBRIDGE_KEEP_JOBS_SECONDS = env.number("WEIGHBRIDGE_KEEP_JOBS_SECONDS", 604_800, Seconds(1, 366 * 86_400))
 # How long a job that a transaction asked for is tried for, once it is committed.
 WEIGHBRIDGE_OUTBOX_SECONDS = env.number("WEIGHBRIDGE_OUTBOX_SECONDS", 3_600, Seconds(1, 7 * 86_400))
+WEIGHBRIDGE_KEEP_UPLOADS_SECONDS = env.number("WEIGHBRIDGE_KEEP_UPLOADS_SECONDS", 86_400, Seconds(1, 366 * 86_400))
+# Sizes of files. One upload, all that are kept of one client, one artifact, and all of one attempt.
+WEIGHBRIDGE_MAX_UPLOAD_BYTES = env.number("WEIGHBRIDGE_MAX_UPLOAD_BYTES", 64 * 2**20, Whole(1024, 2**40))
+WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES = env.number("WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES", 2**30, Whole(1024, 2**50))
+WEIGHBRIDGE_MAX_ARTIFACT_BYTES = env.number("WEIGHBRIDGE_MAX_ARTIFACT_BYTES", 64 * 2**20, Whole(1024, 2**40))
+WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES = env.number(
+    "WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES", 256 * 2**20, Whole(1024, 2**50)
+)
 # A function of (exception, workers.reporting.FailedJob), by its dotted name, for an error tracker.
 WEIGHBRIDGE_ON_ATTEMPT_FAILED = os.environ.get("WEIGHBRIDGE_ON_ATTEMPT_FAILED", "")
 # What http.aggregate may call, by name: {"prices": {"base_url": "http://10.0.0.7:8080/v1", "places": 6}}.

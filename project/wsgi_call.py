@@ -30,14 +30,40 @@ class Hold(Protocol):
         """The wait is over, however it ended. Quick: it is called on the event loop."""
 
 
+class Sink(Protocol):
+    """What a response bears as `sink` if its request's body is still to come: into this, and then the request is asked once more."""
+
+    @property
+    def most_bytes(self) -> int: ...
+
+    def write(self, some: bytes) -> int:
+        """Called in a thread, as close is. Raises OSError."""
+
+    def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """What a response bears as `source` if its body is to be read from there, as the caller takes it."""
+
+    def read(self, most_bytes: int) -> bytes:
+        """Nothing at its end. Called in a thread, as close is."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Answer:
-    """`hold`: the answer may be held back for a better one."""
+    """`hold`: the answer may be held back for a better one. `sink`: there is no answer before the body is in it.
+
+    `source`: where the body is read from; whoever has the answer closes it.
+    """
 
     status: int
     headers: Headers
     body: bytes
     hold: Hold | None = None
+    sink: Sink | None = None
+    source: Source | None = None
 
 
 def environ_of(scope: Message, body: bytes | int) -> dict[str, Any]:
@@ -93,6 +119,9 @@ def run(application: Application, environ: dict[str, Any], emit: Callable[[Messa
 
     response = application(environ, start_response)
     try:
+        source, sink = getattr(response, "source", None), getattr(response, "sink", None)
+        if source is not None or sink is not None:
+            return Answer(*started[0], b"", sink=sink, source=source)
         return _emitted(iter(response), started, emit, getattr(response, "hold", None))
     finally:
         close = getattr(response, "close", None)

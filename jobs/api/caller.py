@@ -1,7 +1,10 @@
 """A caller, as it may know itself."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
+
+from django.conf import settings
 
 from jobs.api.batch_bodies import MOST_ITEMS
 from jobs.api.bodies import BATCH_BYTES, limit_bytes
@@ -11,7 +14,15 @@ from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS
 from jobs.models import ApiClient
 
 
-def shown(row: ApiClient, scopes: Collection[str], live_jobs: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Use:
+    """What it has of what is limited."""
+
+    jobs: int
+    uploads_bytes: int
+
+
+def shown(row: ApiClient, scopes: Collection[str], use: Use) -> dict[str, Any]:
     """What it may do, how much of it, and how large."""
     return {
         "name": row.name,
@@ -19,12 +30,15 @@ def shown(row: ApiClient, scopes: Collection[str], live_jobs: int) -> dict[str, 
         "quotas": {
             "submits_per_minute": row.submits_per_minute,
             "max_jobs": row.max_jobs,
-            "jobs": live_jobs,
+            "jobs": use.jobs,
+            "max_uploads_bytes": settings.WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES,
+            "uploads_bytes": use.uploads_bytes,
         },
         "limits": {
             "body_bytes": limit_bytes(),
             "batch_jobs": MOST_ITEMS,
             "batch_bytes": BATCH_BYTES,
+            "upload_bytes": settings.WEIGHBRIDGE_MAX_UPLOAD_BYTES,
             "labels": MOST_LABELS,
             "page_size": LARGEST_PAGE,
             "wait_seconds": LONGEST_SECONDS,

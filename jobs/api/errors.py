@@ -23,6 +23,7 @@ from jobs.idempotency import BadKey, Mismatch
 from jobs.models import Batch, Job
 from jobs.quotas import WINDOW_SECONDS, Rate
 from jobs.row_locks import RowHeld
+from jobs.uploads import KeyTaken, NoRoom, UnknownUploads
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,7 @@ TITLES = {
     "batch_too_large": "The batch can never be admitted as a whole.",
     "bad_request": "The request cannot be read.",
     "deadline_infeasible": "The deadline cannot be met.",
+    "digest_mismatch": "The body is not what its sender meant.",
     "forbidden": "This key may not do that.",
     "idempotency_in_flight": "The first request of this key is still being answered.",
     "idempotency_mismatch": "This key belongs to another request.",
@@ -48,6 +50,7 @@ TITLES = {
     "not_found": "There is nothing here.",
     "precondition_failed": "A condition of the request does not hold.",
     "queue_full": "The class is full.",
+    "range_not_satisfiable": "There is no such part.",
     "rate_limited": "This client submits too often.",
     "result_gone": "The result is no longer kept.",
     "too_large": "The request is too large.",
@@ -57,7 +60,9 @@ TITLES = {
     "unauthorized": "A valid key is needed.",
     "unavailable": "Jobs cannot be accepted now.",
     "unknown_type": "There is no such job type.",
-    "unsupported_media_type": "The body must be JSON.",
+    "unsupported_media_type": "The body is not of a type that is taken here.",
+    "upload_in_use": "A job needs this upload.",
+    "uploads_full": "This client keeps as much as it may.",
     "would_deadlock": "This job would wait for itself.",
 }
 
@@ -150,6 +155,21 @@ class Problem(Exception):
             for item in error.errors(include_url=False, include_context=False, include_input=False)
         ]
         return cls(422, code, detail, errors=errors[:100])
+
+    @classmethod
+    def unknown_uploads(cls, type_name: str, error: UnknownUploads) -> "Problem":
+        """As any other param that is not valid: whether another client has such an upload is nobody else's business."""
+        errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]
+        return cls(422, "invalid_params", f"The params do not fit {type_name}.", errors=errors[:100])
+
+    @classmethod
+    def no_disk(cls) -> "Problem":
+        return cls(503, "unavailable", "Files cannot be kept here now; nothing was done.", retry_after=5)
+
+    @classmethod
+    def uploads_full(cls, error: NoRoom) -> "Problem":
+        sentence = f"{error} Delete one that no job needs, or wait until the oldest goes."
+        return cls(429, "uploads_full", sentence, retry_after=300, limit_bytes=error.limit_bytes)
 
     @classmethod
     def internal_error(cls) -> "Problem":
@@ -248,6 +268,11 @@ def as_problem(error: Exception) -> Problem:
             return Problem(400, "bad_request", str(error))
         case Mismatch():
             return Problem(422, "idempotency_mismatch", str(error))
+        case KeyTaken():
+            sentence = "This Idempotency-Key was used for an upload of other content before; a new one needs a new key."
+            return Problem(422, "idempotency_mismatch", sentence)
+        case NoRoom():
+            return Problem.uploads_full(error)
         case UndeclaredClass():
             log.error("undeclared_class", type=error.job_type, cost_class=error.cost_class, error=str(error))
             return Problem.internal_error()

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from urllib.parse import quote
 from uuid import UUID
 
 from pydantic import (
@@ -18,13 +19,13 @@ from pydantic import (
     ValidationError,
 )
 
-from jobs import door, registry
+from jobs import artifacts, door, registry, uploads
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.classes import CostClass
 from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
 from jobs.idempotency import Idempotency
-from jobs.models import ApiClient, Job
+from jobs.models import ApiClient, Artifact, Job
 from jobs.queries import ClassView
 from jobs.registry import JobType
 
@@ -79,7 +80,7 @@ def submission(data: Any, origin: Origin, remaining_ms: str | None, idempotency:
     job_type = registry.get(body.type)
     if job_type is None:
         raise Problem.unknown_type(body.type)
-    cost_class = _class_for(job_type, body.params)
+    cost_class = _class_for(job_type, body.params, origin.client)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, body)
     return Submission(
         client=origin.client,
@@ -106,9 +107,13 @@ def _body(data: Any) -> SubmitBody:
         raise Problem.invalid("invalid_request", "The request body is not a job to submit.", error) from None
 
 
-def _class_for(job_type: JobType, params: dict[str, Any]) -> CostClass:
+def _class_for(job_type: JobType, params: dict[str, Any], client: ApiClient) -> CostClass:
     try:
-        return door.weighed(job_type, params)[1]
+        model, cost_class = door.weighed(job_type, params)
+        uploads.refuse_unknown(client.pk, model)
+        return cost_class
+    except uploads.UnknownUploads as error:
+        raise Problem.unknown_uploads(job_type.name, error) from None
     except ValidationError as error:
         raise Problem.invalid("invalid_params", f"The params do not fit {job_type.name}.", error, ("params",)) from None
     except door.ParamsTooLarge as error:
@@ -147,7 +152,17 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 
 def job(row: Job) -> dict[str, Any]:
-    return {**summary(row), "result": row.result}
+    return {**summary(row), "result": row.result, "artifacts": [_artifact(row, one) for one in artifacts.of_job(row)]}
+
+
+def _artifact(row: Job, one: Artifact) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "bytes": one.size_bytes,
+        "sha256": one.sha256,
+        "content_type": one.content_type,
+        "link": f"{address(row)}/artifacts/{quote(one.name)}",
+    }
 
 
 def server_timing(row: Job) -> dict[str, str]:

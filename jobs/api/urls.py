@@ -1,6 +1,6 @@
 from django.urls import path
 
-from jobs.api import batches, errors, views
+from jobs.api import artifacts, batches, errors, uploads, views
 
 urlpatterns = [
     path("jobs", views.Jobs.as_view()),
@@ -9,6 +9,9 @@ urlpatterns = [
     path("jobs/<uuid:job_id>/result", views.Result.as_view()),
     path("batches", batches.Batches.as_view()),
     path("batches/<uuid:batch_id>", batches.OneBatch.as_view()),
+    path("uploads", uploads.Uploads.as_view()),
+    path("uploads/<uuid:upload_id>", uploads.OneUpload.as_view()),
+    path("jobs/<uuid:job_id>/artifacts/<str:name>", artifacts.OneArtifact.as_view()),
     path("client", views.Client.as_view()),
     path("classes", views.Classes.as_view()),
     path("classes/<str:name>", views.OneClass.as_view()),

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from jobs import admission, classes, idempotency, lifecycle, listing, queries, quotas, registry, telemetry
+from jobs import admission, classes, idempotency, lifecycle, listing, queries, quotas, registry, telemetry, uploads
 from jobs.api import caller, conditions, pages, serializers, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
@@ -130,7 +130,11 @@ def _expired_if_due(request: Request, job: Job) -> Job:
 def _as_allowed(request: Request, job: Job) -> dict[str, Any]:
     """Who may submit or cancel, but not read, is not told results."""
     credentials: Any = request.auth
-    return serializers.job(job) if READ in credentials.scopes else {**serializers.summary(job), "result": None}
+    return (
+        serializers.job(job)
+        if READ in credentials.scopes
+        else {**serializers.summary(job), "result": None, "artifacts": []}
+    )
 
 
 def _accepted(request: Request, job: Job, **headers: str) -> Response:
@@ -194,7 +198,9 @@ class Client(View):
 
     def get(self, request: Request) -> Response:
         credentials: Any = request.auth
-        return Response(caller.shown(_caller(request), credentials.scopes, queries.live_jobs_of(_caller(request).pk)))
+        client = _caller(request)
+        use = caller.Use(queries.live_jobs_of(client.pk), uploads.kept_bytes(client))
+        return Response(caller.shown(client, credentials.scopes, use))
 
 
 class Classes(View):

@@ -1,0 +1,113 @@
+"""Artifacts: files that an attempt leaves. They are seen once its job has succeeded, and by this attempt: that the settle decides, so nothing
+here commits anything of its own (P18).
+
+An attempt is a number that is never given twice. So what belongs to one that failed, was lost or ran on without its lease can never be seen,
+and stays that way; a sweep removes it. What is seen goes with its job's result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, Q, QuerySet
+
+from jobs import stored_files
+from jobs.models import Artifact, Job
+from jobs.once import StaleAttempt
+from jobs.states import State
+from jobs.stored_files import UNFINISHED_SECONDS, ago
+
+PRUNE_BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class Made:
+    """A whole file of one attempt, before it is stored."""
+
+    id: UUID
+    job_id: UUID
+    attempt: int
+    name: str
+    content_type: str
+    size_bytes: int
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return Artifact(pk=self.id).file_name
+
+
+def begin(own_connection: Any, made: Made) -> None:
+    """The row, before its file. May be repeated. Raises StaleAttempt, and IntegrityError for a name that the attempt has used."""
+    _guarded(own_connection, _BEGIN, made)
+
+
+def finish(own_connection: Any, made: Made) -> None:
+    """The file is whole. May be repeated. Raises StaleAttempt: the file is nobody's then."""
+    _guarded(own_connection, _FINISH, made)
+
+
+def _guarded(own_connection: Any, statement: str, made: Made) -> None:
+    with own_connection.cursor() as cursor:
+        cursor.execute(statement, vars(made))
+        row = cursor.fetchone()
+    if not row[0]:
+        raise StaleAttempt
+
+
+# Raw SQL, as in once.py: each looks in the same breath whether the attempt still owns its job. FOR SHARE, so that a settle comes before or
+# after: of what a thread of the handler's still writes, nothing is added to a job that has ended.
+_MINE = """
+WITH mine AS MATERIALIZED (
+    SELECT id FROM jobs_job WHERE id = %(job_id)s AND state = 'running' AND attempt = %(attempt)s FOR SHARE
+)"""
+_BEGIN = f"""{_MINE}, added AS (
+    INSERT INTO jobs_artifact (id, job_id, attempt, name, content_type, size_bytes, sha256)
+    SELECT %(id)s, id, %(attempt)s, %(name)s, %(content_type)s, %(size_bytes)s, %(sha256)s FROM mine
+    ON CONFLICT (id) DO NOTHING
+)
+SELECT EXISTS (SELECT 1 FROM mine)
+"""
+_FINISH = f"""{_MINE}, changed AS (
+    UPDATE jobs_artifact SET stored_at = clock_timestamp() FROM mine WHERE jobs_artifact.id = %(id)s
+    RETURNING jobs_artifact.id
+)
+SELECT EXISTS (SELECT 1 FROM changed)
+"""
+
+
+# ── Looking at them ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SEEN = Q(
+    job__state=State.SUCCEEDED.value, job__result_expired=False, job__attempt=F("attempt"), stored_at__isnull=False
+)
+
+
+def of_job(job: Job) -> Sequence[Artifact]:
+    """What its caller may have, by name. Costs a query only for a job that has succeeded."""
+    if job.state != State.SUCCEEDED or job.result_expired:
+        return ()
+    return list(Artifact.objects.filter(_SEEN, job=job).order_by("name"))
+
+
+def named(job: Job, name: str) -> Artifact | None:
+    return Artifact.objects.filter(_SEEN, job=job, name=name).first()
+
+
+# ── Their end ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def prune() -> int:
+    """Remove what is not seen and never will be; the number removed."""
+    gone = [one.pk for one in _over().order_by("created_at")[:PRUNE_BATCH] if stored_files.remove(one.file_name)]
+    return Artifact.objects.filter(pk__in=gone).delete()[0]
+
+
+def _over() -> QuerySet[Artifact]:
+    """What was never finished is left alone for a while: somebody may still be writing it."""
+    at_work = Q(job__state=State.RUNNING.value, job__attempt=F("attempt"))
+    kept_too_long = Q(job__finished_at__lt=ago(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS))
+    may_be_written = Q(stored_at__isnull=True, created_at__gt=ago(UNFINISHED_SECONDS))
+    return Artifact.objects.exclude(at_work).exclude(_SEEN & ~kept_too_long).exclude(may_be_written)

@@ -1,0 +1,194 @@
+"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it.
+
+Which jobs name an upload is read from their params, where ids stand in one form only (jobs/upload_ids.py), so admission has nothing to write and
+a refusal costs nothing. The door takes an upload up to the end of its time, and the sweep spares it for a minute more: a job that was
+being admitted is live by then.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.functions import Now
+from pydantic import BaseModel
+
+from jobs import stored_files, upload_ids
+from jobs.models import ApiClient, Upload
+from jobs.spool import Spool
+from jobs.stored_files import UNFINISHED_SECONDS, ago
+from jobs.upload_ids import Place
+
+log = structlog.get_logger(__name__)
+
+ADMISSION_SECONDS = 60.0  # from the look at an upload to the commit of its job; it takes milliseconds
+PRUNE_BATCH = 1_000
+
+
+class UnknownUploads(ValueError):
+    """Params name what is no upload of this client: another's, one that is gone, one that never was."""
+
+    def __init__(self, places: list[Place]) -> None:
+        super().__init__(upload_ids.UNKNOWN)
+        self.places = places
+
+
+class NoRoom(Exception):
+    """With this one the client would keep more than it may."""
+
+    def __init__(self, kept_bytes: int) -> None:
+        limit = settings.WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES
+        super().__init__(f"This client keeps {kept_bytes} bytes of uploads; it may keep {limit}.")
+        self.limit_bytes: int = limit
+
+
+class KeyTaken(Exception):
+    """The client's Idempotency-Key stands for this other upload."""
+
+    def __init__(self, upload: Upload) -> None:
+        super().__init__("The key stands for another upload.")
+        self.upload = upload
+
+
+@dataclass(frozen=True)
+class Kept:
+    """`replayed`: it came before, under the same key."""
+
+    upload: Upload
+    replayed: bool = False
+
+
+def keep(client: ApiClient, spool: Spool, key: str | None = None) -> Kept:
+    """Store what came. Raises NoRoom, KeyTaken, and what the storage does when it cannot."""
+    if (first := _under(client, key)) is not None:
+        return _replayed(first, spool)
+    upload = _begun(client, spool)
+    try:
+        stored_files.put(upload.file_name, spool.file)
+        _finish(upload, key)
+    except IntegrityError:  # of two at once under one key this is the second
+        _remove(upload)
+        first = _under(client, key)
+        if first is None:
+            raise
+        return _replayed(first, spool)
+    except BaseException:
+        _remove(upload)
+        raise
+    log.info("upload_kept", upload_id=str(upload.pk), size_bytes=upload.size_bytes)
+    return Kept(upload)
+
+
+def refuse_without_room(client: ApiClient, size_bytes: int) -> None:
+    """Raises NoRoom. Only the row that is stored decides; this spares who asks first the sending."""
+    kept = kept_bytes(client)
+    if kept + size_bytes > settings.WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES:
+        raise NoRoom(kept)
+
+
+def kept_bytes(client: ApiClient) -> int:
+    """Of all its uploads, those on their way into the storage too."""
+    return Upload.objects.filter(client=client).aggregate(all=Sum("size_bytes"))["all"] or 0
+
+
+def _under(client: ApiClient, key: str | None) -> Upload | None:
+    return None if key is None else of_client(client.pk).filter(key=key).first()
+
+
+def _replayed(first: Upload, spool: Spool) -> Kept:
+    if first.sha256 != spool.sha256:
+        raise KeyTaken(first)
+    return Kept(first, replayed=True)
+
+
+def _begun(client: ApiClient, spool: Spool) -> Upload:
+    """The row, before its file. One at a time of a client, so that all of them never keep more than they may."""
+    with transaction.atomic():
+        ApiClient.objects.select_for_update(no_key=True).get(pk=client.pk)
+        refuse_without_room(client, spool.size_bytes)
+        return Upload.objects.create(client=client, size_bytes=spool.size_bytes, sha256=spool.sha256)
+
+
+def _finish(upload: Upload, key: str | None) -> None:
+    """The key is taken only now: a process that ended before leaves none behind that nobody could use again."""
+    with transaction.atomic():
+        if key is not None:  # the upload that it stood for is past its time
+            Upload.objects.filter(client=upload.client_id, key=key).exclude(_in_time()).update(key=None)
+        Upload.objects.filter(pk=upload.pk).update(stored_at=Now(), key=key)
+    upload.refresh_from_db()
+
+
+def _remove(upload: Upload) -> None:
+    """File first. What cannot be removed now the sweep finds by its row."""
+    if stored_files.remove(upload.file_name):
+        Upload.objects.filter(pk=upload.pk).delete()
+
+
+# ── Looking at them ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_client(client_id: int) -> QuerySet[Upload]:
+    """Those that may be named: whole, and in their time."""
+    return Upload.objects.filter(_in_time(), client_id=client_id, stored_at__isnull=False)
+
+
+def _in_time() -> Q:
+    return Q(created_at__gt=ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS))
+
+
+def refuse_unknown(client_id: int, params: BaseModel) -> None:
+    """Raises UnknownUploads for ids in validated params that are no uploads of this client. Params without any cost no query."""
+    named = list(upload_ids.found_in(params))
+    if not named:
+        return
+    known = set(map(str, of_client(client_id).filter(pk__in={name for _, name in named}).values_list("pk", flat=True)))
+    unknown = [place for place, name in named if name not in known]
+    if unknown:
+        raise UnknownUploads(unknown)
+
+
+def of_job(job_id: UUID, upload_id: str) -> Upload | None:
+    """The upload, past its time too, if it is of the client whose job this is."""
+    if not upload_ids.is_one(upload_id):
+        return None
+    return Upload.objects.filter(pk=upload_id, client__jobs=job_id, stored_at__isnull=False).first()
+
+
+# ── Their end ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def discard(upload: Upload) -> bool:
+    """Remove one that its client needs no more; False while a job that has not ended names it."""
+    if _named_by_live_jobs([upload]):
+        return False
+    _remove(upload)
+    return True
+
+
+def prune() -> int:
+    """Remove those whose time is over and that no live job names, and what was never finished; the number removed."""
+    over = ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS + ADMISSION_SECONDS)
+    unfinished = Q(stored_at__isnull=True, created_at__lt=ago(UNFINISHED_SECONDS))
+    old = list(Upload.objects.filter(Q(created_at__lt=over) | unfinished).order_by("created_at")[:PRUNE_BATCH])
+    named = _named_by_live_jobs(old)
+    gone = [upload.pk for upload in old if upload.pk not in named and stored_files.remove(upload.file_name)]
+    return Upload.objects.filter(pk__in=gone).delete()[0]
+
+
+def _named_by_live_jobs(uploads: list[Upload]) -> set[Any]:
+    if not uploads:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMED, {"clients": [upload.client_id for upload in uploads], "form": upload_ids.FORM})
+        named = {UUID(name) for (name,) in cursor.fetchall()}
+    return named & {upload.pk for upload in uploads}
+
+
+# Raw SQL, since the ORM has no regexp_matches. Live jobs are bounded by the room of their classes, and so is what this reads.
+_NAMED = """
+SELECT DISTINCT (regexp_matches(params::text, %(form)s, 'g'))[1] FROM jobs_job
+WHERE state IN ('queued', 'running') AND client_id = ANY(%(clients)s)
+"""
