@@ -49,6 +49,12 @@ def finish(own_connection: Any, made: Made) -> None:
     _guarded(own_connection, _FINISH, made)
 
 
+def take_back(own_connection: Any, made: Made) -> None:
+    """Forget a file that could not be stored, so that its name is free again. May be repeated."""
+    with own_connection.cursor() as cursor:
+        cursor.execute("DELETE FROM jobs_artifact WHERE id = %s AND stored_at IS NULL", [made.id])
+
+
 def _guarded(own_connection: Any, statement: str, made: Made) -> None:
     with own_connection.cursor() as cursor:
         cursor.execute(statement, vars(made))
@@ -93,6 +99,8 @@ def of_job(job: Job) -> Sequence[Artifact]:
 
 
 def named(job: Job, name: str) -> Artifact | None:
+    if "\0" in name:  # PostgreSQL could not even be asked
+        return None
     return Artifact.objects.filter(_SEEN, job=job, name=name).first()
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast, overload
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from workers.failures import JobCancelled, JobTimeout
 
 if TYPE_CHECKING:  # loading an HTTP client takes time that most handlers need not spend
+    from workers.artifacts import Artifacts
     from workers.deadlines import Deadline
     from workers.fanout import CallOutcome
     from workers.http import Call, Http
@@ -28,6 +29,7 @@ class JobContext(Generic[P]):
     params: the validated params model.
     job_id, attempt: which job, and the how-manieth start of it (from 1).
     log: a structlog logger that carries both.
+    artifacts: what makes files for the job's caller; see workers.artifacts.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class JobContext(Generic[P]):
         fan_out: Callable[..., Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
         report_at_the_end: Callable[[float, str], None] = lambda fraction, note: None,
+        artifacts: "Artifacts",
+        open_upload: Callable[[str], BinaryIO],
     ) -> None:
         self.params = params
         self.job_id = job_id
@@ -63,6 +67,8 @@ class JobContext(Generic[P]):
         self._stopping = stopping
         self._report, self._report_at_the_end = report, report_at_the_end
         self._once = once
+        self.artifacts = artifacts
+        self._open_upload = open_upload
         self._reported_at: float | None = None
         self._one_effect_at_a_time = threading.RLock()
 
@@ -129,6 +135,13 @@ class JobContext(Generic[P]):
             return
         self._reported_at = now
         self._report(fraction, note)
+
+    def open_upload(self, upload_id: str) -> BinaryIO:
+        """An upload of the job's client, which a field of type UploadId names, as a binary file to read; close it, or use `with`.
+
+        Raises Fail (upload_gone) when it is there no more.
+        """
+        return self._open_upload(upload_id)
 
     @overload
     def once(self, key: str) -> bool: ...

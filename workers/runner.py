@@ -25,12 +25,14 @@ from structlog.contextvars import bound_contextvars
 from jobs import lifecycle, registry, telemetry, traces
 from jobs.lifecycle import Claim, Outcome
 from jobs.states import State
-from workers import descendants, equipment, outcomes, progress, reporting, settling, strays, usage
+from workers import artifacts, descendants, equipment, outcomes, progress, reporting, settling, strays, usage
+from workers.artifacts import Artifacts
 from workers.context import JobContext
 from workers.equipment import Equipment
 from workers.handler_database import own_connections
 from workers.logbook import LOGGER
 from workers.once import Database, once
+from workers.uploads import open_upload
 
 log = structlog.get_logger(__name__)
 
@@ -202,6 +204,8 @@ def _context(me: Equipment, claim: Claim, params: Any, armed_at: float) -> JobCo
         stopping=lambda: me.slot.shared.stopping,
         job_retries=claim.max_attempts > 1,
         traceparent=claim.traceparent,
+        artifacts=Artifacts(artifacts.Database(claim.job_id, claim.attempt)),
+        open_upload=partial(open_upload, claim.job_id),
     )
 
 

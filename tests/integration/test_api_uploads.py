@@ -142,12 +142,13 @@ def test_of_two_at_once_under_one_key_the_second_is_the_first(
     api: InProcessApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one is stored while this one's file is on its way."""
-    put, others = stored_files.put, []
+    put = stored_files.put
+    others: list[str] = []
 
     def meanwhile(name: str, content: Any) -> None:
         put(name, content)
         if not others:
-            others.append(0)
+            others.append("")
             others.append(send(api, Idempotency_Key="k").json()["id"])
 
     monkeypatch.setattr(stored_files, "put", meanwhile)

@@ -1,5 +1,6 @@
 """What a handler reads from its context, by a clock that the test turns."""
 
+import io
 from typing import Any
 from uuid import uuid4
 
@@ -7,6 +8,7 @@ import pytest
 
 from jobs.registry import NoParams
 from workers import progress
+from workers.artifacts import Artifacts, Memory
 from workers.context import JobContext
 
 
@@ -42,6 +44,8 @@ def ctx(clock: Clock, reports: list[tuple[float, str]]) -> JobContext[NoParams]:
         report=report,
         once=lambda key, fn: None,
         clock=clock,
+        artifacts=Artifacts(Memory()),
+        open_upload=lambda upload_id: io.BytesIO(),
     )
 
 

@@ -14,10 +14,12 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from workers.retries import Again, Stop
 
 if TYPE_CHECKING:
+    from workers.artifacts import Kept
     from workers.fanout import CallOutcome
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "failed",
     "late",
     "run",
+    "upload_id",
 ]
 
 
@@ -127,6 +130,11 @@ def late() -> "CallOutcome":
     return failed("deadline_exceeded", None, retryable=False)
 
 
+def upload_id(number: int = 1) -> str:
+    """An id for `run(…, uploads={id: …})`, and for the params that name it; another one for each number."""
+    return str(UUID(int=number))
+
+
 @dataclass(frozen=True)
 class Ran:
     """What became of one attempt.
@@ -137,6 +145,7 @@ class Ran:
     may be unless `draw` says otherwise, or Stop(stopped_by).
     seconds: that passed on the clock. killed: it did not end inside the grace, so its process was ended.
     progress, log, once, fan_outs: every call, in order; a log line is what was bound and said, with its level and event.
+    artifacts: by name, the content_type and data of each file that the caller has; of an attempt that did not succeed there is none.
     """
 
     state: str
@@ -154,6 +163,7 @@ class Ran:
     log: tuple[Mapping[str, Any], ...] = ()
     once: tuple[OnceCall, ...] = ()
     fan_outs: tuple[FannedOut, ...] = ()
+    artifacts: "Mapping[str, Kept]" = field(default_factory=dict)
     memory: Any = field(default=None, repr=False, compare=False)  # what ctx.once has kept, for the next attempt
 
 
@@ -174,6 +184,7 @@ def run(
     stop_at: float | None = None,
     http: Any = None,
     fan_out: "Mapping[str, CallOutcome] | Callable[..., Any] | None" = None,
+    uploads: "Mapping[str, bytes | str | os.PathLike[str]] | None" = None,
     budget_left: bool = True,
     draw: Callable[[float, float], float] = longest,
 ) -> Ran:
@@ -184,6 +195,7 @@ def run(
     cancel_at, stop_at: seconds after the start at which the job is cancelled, or its worker is told to stop.
     http: what the handler finds as ctx.http. fan_out: what its calls bring, by name, as `answered`, `failed` and `late` make it;
         a required one that failed raises RequiredCallFailed, as a worker would. Or a function in the place of ctx.fan_out.
+    uploads: what the handler finds by ctx.open_upload, by id (see upload_id): bytes, or the path of a file.
     budget_left: whether the node has a retry left.
     draw: the random number between two bounds that spaces retries.
 
@@ -194,7 +206,7 @@ def run(
     from workers.testing.trials import Asked, Trial  # only now: it needs Django set up
 
     number = attempt if attempt is not None else 1 if after is None else after.attempt + 1
-    asked = Asked(timeout, deadline, number, after, cancel_at, stop_at, http, fan_out, budget_left, draw)
+    asked = Asked(timeout, deadline, number, after, cancel_at, stop_at, http, fan_out, uploads or {}, budget_left, draw)
     return Trial(handler, {} if params is None else params, asked, clock or FakeClock()).run()
 
 

@@ -1,8 +1,10 @@
 """What a handler says and does through its context while it is tried, and the context that writes it down."""
 
+import io
 from collections.abc import Callable, Collection, Mapping
 from logging import getLogger
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import structlog
 
@@ -48,6 +50,12 @@ class Notes:
             return _brought(given, calls, required)
 
         return fan_out
+
+    def open_upload(self, given: Mapping[str, Any], upload_id: str) -> BinaryIO:
+        if upload_id not in given:
+            raise self.wrong(f"The handler opens upload {upload_id}: say in uploads={{…}} what it holds.")
+        content = given[upload_id]
+        return io.BytesIO(content) if isinstance(content, bytes) else Path(content).open("rb")
 
     def wrong(self, sentence: str) -> WrongTest:
         """To be raised where the handler is."""

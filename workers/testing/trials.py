@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,8 @@ from jobs import classes
 from jobs.lifecycle import Outcome
 from jobs.states import State
 from workers import by_hand, outcomes
+from workers.artifacts import Artifacts
+from workers.artifacts import Memory as Files
 from workers.by_hand import Refused
 from workers.context import JobContext
 from workers.failures import Ended, JobCancelled, JobTimeout
@@ -42,6 +44,7 @@ class Asked:
     stop_at: float | None
     http: Any
     fan_out: Any
+    uploads: Mapping[str, Any]
     budget_left: bool
     draw: Callable[[float, float], float]
 
@@ -58,6 +61,7 @@ class Trial:
         self._cut = asked.deadline is not None and asked.deadline <= self._limit
         self._retry: Retry = self._type.retry or Retry()
         self._notes = Notes(asked.after.memory.copy() if asked.after else Memory())
+        self._files = Files()
         self._began = clock.now
         self._fired: type[Ended] | None = None
         self._ended_by: str = ""  # why the process was ended, if it was
@@ -123,6 +127,8 @@ class Trial:
             http=self._asked.http or Missing("http", self._notes),
             fan_out=self._notes.fan_out(self._asked.fan_out or Missing("fan_out", self._notes), self._clock),
             clock=self._clock,
+            artifacts=Artifacts(self._files),
+            open_upload=partial(self._notes.open_upload, self._asked.uploads),
         )
 
     # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +169,7 @@ class Trial:
         if self._ended_by == "stop":
             return self._ran(State.QUEUED)
         if outcome.state is State.SUCCEEDED:
-            return self._ran(State.SUCCEEDED, result=outcome.result)
+            return self._ran(State.SUCCEEDED, result=outcome.result, artifacts=self._files.kept)
         decision = self._decide(error)
         return self._ran(
             State.QUEUED if isinstance(decision, Again) else State.FAILED,

@@ -2,6 +2,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from uuid import UUID
 
@@ -9,16 +10,19 @@ import structlog
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import BaseModel
 
+from jobs import upload_ids
 from jobs.classes import CostClass
 from jobs.lifecycle import Outcome
 from jobs.registry import JobType
 from jobs.states import State
 from workers import by_hand, outcomes, runner
+from workers.artifacts import Artifacts, Folder
 from workers.by_hand import Refused
 from workers.context import JobContext
 from workers.logbook import LOGGER
 from workers.once import Memory, once
 from workers.retries import Retry
+from workers.uploads import open_file
 
 UNLIMITED_SECONDS = 86_400.0  # the longest limit there is: nobody sits that long in a debugger
 
@@ -35,8 +39,20 @@ class Command(BaseCommand):
         parser.add_argument(
             "params", nargs="?", help="a JSON file with its params, - for standard input; {} if left out"
         )
+        parser.add_argument(
+            "--upload",
+            action="append",
+            default=[],
+            metavar="ID=FILE",
+            help="a file of this machine that stands for the upload that the params name by this id; may be repeated",
+        )
+        parser.add_argument(
+            "--artifacts", type=Path, metavar="FOLDER", help="where its files go; a new folder in /tmp if left out"
+        )
 
     def handle(self, *args: Any, type: str, params: str | None, **options: Any) -> None:
+        self._uploads = _uploads(options["upload"])
+        self._folder: Path | None = options["artifacts"]
         try:
             job_type = by_hand.type_of(type)
             model, cost_class = by_hand.params_of(job_type, _read(params))
@@ -66,7 +82,12 @@ class Command(BaseCommand):
             report=self._show,
             once=lambda key, fn: once(memory, key, fn),
             job_retries=job_type.max_attempts > 1,
+            artifacts=Artifacts(Folder(self._folder or Path(mkdtemp(prefix="artifacts-")), self._show_file)),
+            open_upload=lambda upload_id: open_file(self._uploads, upload_id),
         )
+
+    def _show_file(self, file: Path) -> None:
+        self.stderr.write(f"wrote {file}", self.style.NOTICE)
 
     def _show(self, fraction: float, note: str) -> None:
         self.stderr.write(f"{fraction:6.1%} {note}".rstrip(), self.style.NOTICE)
@@ -79,6 +100,16 @@ class Command(BaseCommand):
         if outcome.error_details is not None:
             self.stderr.write(json.dumps(outcome.error_details, ensure_ascii=False, indent=2))
         return 1
+
+
+def _uploads(given: list[str]) -> dict[str, Path]:
+    files = {}
+    for one in given:
+        upload_id, _, file = one.partition("=")
+        if not upload_ids.is_one(upload_id) or not Path(file).is_file():
+            raise CommandError(f"--upload {one}: must be the id of an upload, = and a file that is there.")
+        files[upload_id] = Path(file)
+    return files
 
 
 def _read(params: str | None) -> Any:
