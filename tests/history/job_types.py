@@ -89,3 +89,15 @@ def _work(ctx: JobContext[NoteParams]) -> None:
         ctx.check()
     if ctx.params.fails:
         raise RuntimeError(ctx.params.name)
+
+
+class LeaveParams(BaseModel):
+    bytes: int = 1
+
+
+@job("tests.leaves", cost_class="light", params=LeaveParams)
+def leaves(ctx: JobContext[LeaveParams]) -> None:
+    """A file of so many bytes."""
+    with ctx.artifacts.create("left.bin") as file:
+        for first in range(0, ctx.params.bytes, 65_536):
+            file.write(b"x" * min(65_536, ctx.params.bytes - first))

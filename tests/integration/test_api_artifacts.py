@@ -9,7 +9,7 @@ from jobs import lifecycle, stored_files
 from jobs.lifecycle import Claim
 from jobs.models import Artifact, Job, WorkerNode
 from tests.files import an_artifact
-from tests.in_process_api import BASE, InProcessApi, a_probe_node, claim_probe, problem
+from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
 from tests.job_rows import succeed
 
 pytestmark = pytest.mark.django_db

@@ -293,7 +293,12 @@ def test_two_that_are_written_at_once_share_what_is_left(run: Run, settings: Any
 
 def test_there_is_an_end_to_how_many(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.artifacts.MOST_FILES", 2)
-    job = run(lambda ctx: [leave(ctx, str(number)) for number in range(3)])
+
+    def handler(ctx: JobContext[Any]) -> None:
+        for number in range(3):
+            leave(ctx, str(number))
+
+    job = run(handler)
     assert job.error_code == "too_many_artifacts"
 
 
