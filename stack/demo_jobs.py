@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jobs.states import TERMINAL
+from stack import demo_arrays
 from stack.http_calls import Caller, Reply
 
-BERLIN52 = Path(__file__).parent / "demo_data/berlin52.tsp"
+DATA = Path(__file__).parent / "demo_data"  # where each file is from, its README says
+BERLIN52, PENGUINS = DATA / "berlin52.tsp", DATA / "penguins.csv"
 LOOK_SECONDS = 0.2
 # All of the demo's jobs together; a machine with one slow core needs some 20 s.
 PATIENCE_SECONDS = 300.0
@@ -23,11 +25,15 @@ class Surprise(Exception):
 
 @dataclass
 class Visit:
-    """One job's way through the demo. `job` is its last known body in the API's form."""
+    """One job's way through the demo. `job` is its last known body in the API's form.
+
+    `files`: by the name of a param, what is uploaded for it to name.
+    """
 
     type: str
     params: dict[str, Any]
     job: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -39,9 +45,13 @@ class Watcher(Protocol):
 
 
 def tour_jobs(search_seconds: float) -> list[Visit]:
-    """A real heavy job, one type whose weight depends on its params, and two probes."""
+    """A real heavy job, two that read uploads and leave files, one type whose weight depends on its params, and two probes."""
+    problem = BERLIN52.read_text()
+    density = {"array": demo_arrays.map_of_locations(problem), "kernel": demo_arrays.bell()}
     return [
-        Visit("routes.optimize", {"tsplib": BERLIN52.read_text(), "seconds": search_seconds}),
+        Visit("routes.optimize", {"tsplib": problem, "seconds": search_seconds}),
+        Visit("reports.statistics", {}, files={"file": PENGUINS.read_bytes()}),
+        Visit("arrays.convolve", {"mode": "same"}, files=density),
         Visit("numbers.sum_squares", {"n": 1_000}),
         Visit("numbers.sum_squares", {"n": BIG_N}),
         Visit("probe.sleep", {"seconds": 1.0}),
@@ -60,14 +70,22 @@ def submit_all(caller: Caller, visits: Sequence[Visit]) -> None:
 
 def _submitted(caller: Caller, visit: Visit) -> dict[str, Any]:
     """Submit as a good client does: when the class is full, come back when it says."""
+    params = visit.params | {name: _uploaded(caller, content) for name, content in visit.files.items()}
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
-        reply = caller.post("/api/v1/jobs", {"type": visit.type, "params": visit.params})
+        reply = caller.post("/api/v1/jobs", {"type": visit.type, "params": params})
         if reply.status == 202:
             return dict(reply.body)
         if reply.status != 503 or time.monotonic() > until:
             raise Surprise(f"Submitting {visit.type} was answered {said(reply)}.")
         time.sleep(float(reply.headers.get("retry-after", "1")))
+
+
+def _uploaded(caller: Caller, content: bytes) -> str:
+    reply = caller.upload("/api/v1/uploads", content)
+    if reply.status != 201:
+        raise Surprise(f"An upload of {len(content)} bytes was answered {said(reply)}.")
+    return str(reply.body["id"])
 
 
 def said(reply: Reply) -> str:

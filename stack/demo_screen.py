@@ -84,8 +84,23 @@ def outcome(job: dict[str, Any]) -> str:
         return f"{job['error']['code']}: {job['error'].get('message') or ''}".strip()
     if isinstance(result, dict) and "tour" in result:
         return f"a tour of {len(result['tour'])} stops, length {result['length']} (best possible: 7542)"
+    text = _in_words(result)
+    files = [f"{one['name']} {_size(one['bytes'])}" for one in job.get("artifacts") or ()]
+    return "; ".join([text, *files])
+
+
+def _in_words(result: Any) -> str:
+    if isinstance(result, dict) and "columns" in result:
+        numeric = sum(column["numeric"] for column in result["columns"])
+        return f"{result['rows']} rows, {len(result['columns'])} columns, {numeric} of them numbers"
+    if isinstance(result, dict) and "method" in result:
+        return f"a map of {' × '.join(map(str, result['shape']))}, by {result['method']}"
     text = json.dumps(result, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{max(1, round(size_bytes / 1000))} kB"
 
 
 def burst_lines(report: BurstReport) -> list[str]:

@@ -34,11 +34,14 @@ class Caller:
     def post(self, path: str, body: object) -> Reply:
         return self._call("POST", path, json.dumps(body).encode())
 
+    def upload(self, path: str, content: bytes) -> Reply:
+        return self._call("POST", path, content, "application/octet-stream")
+
     def delete(self, path: str) -> Reply:
         return self._call("DELETE", path)
 
-    def _call(self, method: str, path: str, body: bytes | None = None) -> Reply:
-        headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
+    def _call(self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json") -> Reply:
+        headers = self._headers | ({"Content-Type": content_type} if body is not None else {})
         began = time.perf_counter()
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout_seconds)
         try:

@@ -6,6 +6,7 @@ that runs without one. What is kept is seen only once the job has succeeded by t
 
 import io
 import re
+import tempfile
 import threading
 import time
 import unicodedata
@@ -141,12 +142,14 @@ class Memory:
 
 
 class Folder:
-    """Files of a handler that is run by hand: in a folder, under their own names."""
+    """Files of a handler that is run by hand: in a folder, a new one if none is said, under their own names."""
 
-    def __init__(self, folder: Path, tell: Callable[[Path], None]) -> None:
+    def __init__(self, folder: Path | None, tell: Callable[[Path], None]) -> None:
         self._folder, self._tell = folder, tell
 
     def put(self, name: str, content_type: str, spool: Spool) -> None:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="artifacts-"))
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / name).write_bytes(_content(spool))
         self._tell(self._folder / name)

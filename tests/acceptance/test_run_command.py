@@ -14,7 +14,7 @@ from stack.programs import ROOT
 MODULE = """
 import time
 from pydantic import BaseModel
-from workers import Fail, JobContext, job
+from workers import Fail, JobContext, UploadId, job
 
 class Params(BaseModel):
     n: int = 3
@@ -44,6 +44,14 @@ def breaks(ctx) -> None:
 @job("my.set", cost_class="light")
 def returns_a_set(ctx) -> object:
     return {1}
+
+class Sent(BaseModel):
+    file: UploadId
+
+@job("my.copy", cost_class="light", params=Sent)
+def copy(ctx: JobContext[Sent]) -> None:
+    with ctx.open_upload(ctx.params.file) as sent, ctx.artifacts.create("copy.txt") as left:
+        left.write(sent.read())
 
 @job("my.rows", cost_class="light")
 def needs_the_database(ctx) -> int:
@@ -142,3 +150,24 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr.removeprefix("CommandError: ").startswith(sentence)
     assert len(ran.stderr.splitlines()) == 1
+
+
+UPLOAD = "00000000-0000-7000-8000-000000000001"
+
+
+def test_files_stand_for_uploads_and_what_it_leaves_goes_into_a_folder(home: Path) -> None:
+    (home / "sent.txt").write_text("sent")
+    given = json.dumps({"file": UPLOAD})
+    ran = _run(home, "my.copy", "-", "--upload", f"{UPLOAD}=sent.txt", "--artifacts", "left", given=given)
+    assert (ran.returncode, json.loads(ran.stdout)) == (0, None), ran.stderr
+    assert (home / "left/copy.txt").read_text() == "sent"
+    assert "wrote left/copy.txt" in ran.stderr
+
+
+def test_an_upload_that_no_file_stands_for_fails_and_a_file_that_is_not_there_is_told(home: Path) -> None:
+    given = json.dumps({"file": UPLOAD})
+    assert "upload_gone: " in _run(home, "my.copy", "-", given=given).stderr
+    for wrong in (f"{UPLOAD}=nowhere.txt", "sent.txt", "x=my_jobs.py"):
+        ran = _run(home, "my.copy", "-", "--upload", wrong, given=given)
+        assert ran.returncode == 1
+        assert "must be the id of an upload, = and a file that is there" in ran.stderr

@@ -11,7 +11,8 @@ from jobs import registry
 from jobs.classes import declared
 from workers import catalog
 
-SHIPPED = ["http.aggregate", "numbers.sum_squares", "probe.sleep", "probe.spin", "routes.optimize"]
+SHIPPED = ["arrays.convolve", "http.aggregate", "numbers.sum_squares", "probe.sleep", "probe.spin"]
+SHIPPED += ["reports.statistics", "routes.optimize"]
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -45,7 +46,7 @@ def test_importing_the_catalogue_loads_no_solver():
     """The web processes import it too, and numpy with PyVRP takes 0.4 s and 20 MB."""
     code = (
         "import django, sys; django.setup(); import workers.catalog;"
-        "print(sorted({'numpy', 'pyvrp', 'vrplib'} & set(sys.modules)))"
+        "print(sorted({'matplotlib', 'numpy', 'pyvrp', 'vrplib'} & set(sys.modules)))"
     )
     environment = {"DJANGO_SETTINGS_MODULE": "project.settings"} | os.environ
     ran = subprocess.run(

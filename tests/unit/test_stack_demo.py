@@ -4,10 +4,12 @@ import io
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from stack import demo_arrays
 from stack.demo_burst import SLOW_SECONDS, BurstReport, Pace, Timing, timing
-from stack.demo_jobs import Visit
+from stack.demo_jobs import BERLIN52, Visit
 from stack.demo_screen import Screen, burst_lines, outcome, table
 
 QUICK = Pace(Timing(0.02, 0.03), Timing(0.001, 0.002))
@@ -87,3 +89,20 @@ def test_on_a_terminal_the_lines_are_redrawn_in_place() -> None:
     screen.show([_visit("queued"), _visit("queued")])
     screen.show([_visit("running"), _visit("queued")])
     assert stream.getvalue().count("\x1b[2A") == 1
+
+
+def test_a_job_that_left_files_shows_their_sizes() -> None:
+    files = [{"name": "chart.png", "bytes": 34_567}, {"name": "statistics.csv", "bytes": 9}]
+    columns = [{"numeric": True}, {"numeric": False}]
+    job = _visit("succeeded", result={"rows": 344, "columns": columns}, artifacts=files).job
+    assert outcome(job) == "344 rows, 2 columns, 1 of them numbers; chart.png 35 kB; statistics.csv 1 kB"
+    job = _visit("succeeded", result={"method": "fft", "shape": [3, 4]}, artifacts=[]).job
+    assert outcome(job) == "a map of 3 × 4, by fft"
+
+
+def test_every_location_of_the_demos_map_is_on_it_and_its_bell_changes_no_sum() -> None:
+    array, kernel = (
+        np.load(io.BytesIO(npy)) for npy in (demo_arrays.map_of_locations(BERLIN52.read_text()), demo_arrays.bell())
+    )
+    assert (array.shape, array.sum()) == ((demo_arrays.DOWN, demo_arrays.ACROSS), 52)
+    assert kernel.sum() == pytest.approx(1)

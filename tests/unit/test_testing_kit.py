@@ -1,6 +1,7 @@
 """The testing kit says of a handler what a worker would make of it, and needs no server."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -8,7 +9,19 @@ import pytest
 from tests.unit.kit_types import HOW, Params, handler, patient, raising, run_doing
 from workers import Fail, JobContext, RetryLater
 from workers.by_hand import Refused
-from workers.testing import Again, FakeClock, FannedOut, OnceCall, Progress, Stop, answered, failed, late, run
+from workers.testing import (
+    Again,
+    FakeClock,
+    FannedOut,
+    OnceCall,
+    Progress,
+    Stop,
+    answered,
+    failed,
+    late,
+    run,
+    upload_id,
+)
 from workers.testing.notes import WrongTest
 
 BACKOFF = 40.0  # the default base
@@ -250,3 +263,51 @@ def test_an_effect_whose_result_cannot_be_kept_has_happened_and_is_not_repeated(
     assert type(ran.exception).__name__ == "ResultNotKept"
     run_doing(charges, after=ran)
     assert len(charged) == 1
+
+
+# ── Files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _copy(ctx: JobContext[Params]) -> None:
+    with ctx.open_upload(upload_id()) as sent, ctx.artifacts.create("copy.txt", "text/plain") as left:
+        left.write(sent.read())
+
+
+def test_an_upload_is_bytes_or_a_file_and_what_is_left_can_be_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "sent.txt"
+    file.write_bytes(b"from a file")
+    for content, expected in ((b"bytes", b"bytes"), (file, b"from a file"), (str(file), b"from a file")):
+        ran = run_doing(_copy, uploads={upload_id(): content})
+        assert (ran.artifacts["copy.txt"].content_type, ran.artifacts["copy.txt"].data) == ("text/plain", expected)
+
+
+def test_an_attempt_that_does_not_succeed_leaves_nothing() -> None:
+    def fail(ctx: JobContext[Params]) -> None:
+        _copy(ctx)
+        raise ConnectionResetError
+
+    first = run_doing(fail, uploads={upload_id(): b"x"})
+    assert (first.state, first.artifacts) == ("queued", {})
+    assert set(run_doing(_copy, uploads={upload_id(): b"x"}, after=first).artifacts) == {"copy.txt"}
+
+
+def test_an_upload_of_which_nothing_was_said_is_the_tests_mistake() -> None:
+    with pytest.raises(WrongTest, match=rf"opens upload {upload_id()}: say in uploads="):
+        run_doing(_copy)
+
+
+def test_sizes_and_names_are_checked_as_a_worker_does(settings: Any) -> None:
+    settings.WEIGHBRIDGE_MAX_ARTIFACT_BYTES = 3
+    assert run_doing(_copy, uploads={upload_id(): b"abcd"}).error_code == "artifact_too_large"
+
+    def tricky(ctx: JobContext[Params]) -> None:
+        with ctx.artifacts.create("../x"):
+            pass
+
+    assert isinstance(run_doing(tricky).exception, ValueError)
+
+
+@pytest.mark.parametrize("given", ["x", upload_id().replace("-", ""), "00000000-0000-0000-0000-00000000000G"])
+def test_params_that_name_no_upload_are_refused_as_at_the_door(given: str) -> None:
+    with pytest.raises(Refused, match="file: There is no upload of that id"):
+        run("reports.statistics", {"file": given})

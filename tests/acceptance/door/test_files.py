@@ -1,12 +1,12 @@
 """Files over the real server: callers that send slowly, lie or leave hold up nobody, leave nothing, and can read their answer."""
 
 import hashlib
+import os
 import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import psycopg
 import pytest
 
@@ -14,6 +14,7 @@ from stack.local import Stack
 from tests.acceptance.raw_http import RawRequest
 from tests.api_client import Api
 from tests.history.recorder import History
+from tests.processes import with_descendants
 from tests.waiting import eventually
 
 SLOW_CALLERS = 40
@@ -50,12 +51,13 @@ class Kept:
 
     def on_their_way(self) -> list[str]:
         """Files in the spool, which have no names: by the descriptors of the web processes."""
-        found = [str(file) for file in (self._stack.data_dir / "spool").glob("*")]
-        for process in psutil.process_iter():
-            for fd in _descriptors(process.pid):
-                if fd.startswith(str(self._stack.data_dir / "spool")):
-                    found.append(fd)
-        return found
+        spool = self._stack.data_dir / "spool"
+        named = [str(file) for file in spool.glob("*")]
+        return named + [file for pid in _webs(self._stack) for file in _descriptors(pid) if file.startswith(str(spool))]
+
+
+def _webs(stack: Stack) -> list[int]:
+    return with_descendants(stack.pid("web"))
 
 
 def _descriptors(pid: int) -> list[str]:
@@ -106,8 +108,8 @@ def test_a_file_larger_than_any_body_is_taken_in_chunks_and_in_little_memory(
 
 def _memory(stack: Stack) -> int:
     """Of all web processes, in bytes."""
-    found = [p for p in psutil.process_iter(["cmdline"]) if "granian" in " ".join(p.info["cmdline"] or ())]
-    return sum(p.memory_info().rss for p in found if str(stack.port) in " ".join(p.info["cmdline"] or ()))
+    pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in _webs(stack))
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.parametrize("says_its_length", [True, False])

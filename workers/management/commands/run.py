@@ -2,7 +2,6 @@ import json
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 from uuid import UUID
 
@@ -82,7 +81,7 @@ class Command(BaseCommand):
             report=self._show,
             once=lambda key, fn: once(memory, key, fn),
             job_retries=job_type.max_attempts > 1,
-            artifacts=Artifacts(Folder(self._folder or Path(mkdtemp(prefix="artifacts-")), self._show_file)),
+            artifacts=Artifacts(Folder(self._folder, self._show_file)),
             open_upload=lambda upload_id: open_file(self._uploads, upload_id),
         )
 
