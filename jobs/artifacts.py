@@ -5,13 +5,14 @@ An attempt is a number that is never given twice. So what belongs to one that fa
 and stays that way; a sweep removes it. What is seen goes with its job's result.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, Q, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, OuterRef, Q, QuerySet
+from django.db.models.functions import JSONObject
 
 from jobs import stored_files
 from jobs.models import Artifact, Job
@@ -86,22 +87,27 @@ SELECT EXISTS (SELECT 1 FROM changed)
 
 # ── Looking at them ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SEEN = Q(
-    job__state=State.SUCCEEDED.value, job__result_expired=False, job__attempt=F("attempt"), stored_at__isnull=False
-)
+_TOLD = ("id", "name", "content_type", "size_bytes", "sha256")
 
 
-def of_job(job: Job) -> Sequence[Artifact]:
-    """What its caller may have, by name. Costs a query only for a job that has succeeded."""
+def with_files(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """The same jobs, read together with what of_job tells of each: in one round trip."""
+    left = Artifact.objects.filter(job=OuterRef("pk"), attempt=OuterRef("attempt"), stored_at__isnull=False)
+    rows = left.order_by("name").values(row=JSONObject(**{field: field for field in _TOLD}))
+    return jobs.annotate(files_left=ArraySubquery(rows))
+
+
+def of_job(job: Job) -> list[Artifact]:
+    """What its caller may have, by name. Costs a query only for a job that has succeeded and was read without its files."""
     if job.state != State.SUCCEEDED or job.result_expired:
-        return ()
-    return list(Artifact.objects.filter(_SEEN, job=job).order_by("name"))
+        return []
+    if not hasattr(job, "files_left"):
+        job = with_files(Job.objects.all()).get(pk=job.pk)
+    return [Artifact(job_id=job.pk, attempt=job.attempt, **row) for row in job.files_left]  # type: ignore[attr-defined]
 
 
 def named(job: Job, name: str) -> Artifact | None:
-    if "\0" in name:  # PostgreSQL could not even be asked
-        return None
-    return Artifact.objects.filter(_SEEN, job=job, name=name).first()
+    return next((one for one in of_job(job) if one.name == name), None)
 
 
 # ── Their end ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +121,9 @@ def prune() -> int:
 
 def _over() -> QuerySet[Artifact]:
     """What was never finished is left alone for a while: somebody may still be writing it."""
+    seen = Q(job__state=State.SUCCEEDED.value, job__result_expired=False, stored_at__isnull=False)
+    seen &= Q(job__attempt=F("attempt"))
     at_work = Q(job__state=State.RUNNING.value, job__attempt=F("attempt"))
     kept_too_long = Q(job__finished_at__lt=ago(settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS))
     may_be_written = Q(stored_at__isnull=True, created_at__gt=ago(UNFINISHED_SECONDS))
-    return Artifact.objects.exclude(at_work).exclude(_SEEN & ~kept_too_long).exclude(may_be_written)
+    return Artifact.objects.exclude(at_work).exclude(seen & ~kept_too_long).exclude(may_be_written)

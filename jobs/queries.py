@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs import capacity, classes
+from jobs import artifacts, capacity, classes
 from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
 from jobs.classes import CostClass
 from jobs.models import Job
@@ -159,5 +159,5 @@ def live_jobs_of(client_id: int) -> int:
 
 
 def job_of(client_id: int, job_id: Any) -> Job:
-    """Raises Job.DoesNotExist also for another client's job: its existence is nobody else's business."""
-    return Job.objects.get(pk=job_id, client_id=client_id)
+    """With its files. Raises Job.DoesNotExist also for another client's job: its existence is nobody else's business."""
+    return artifacts.with_files(Job.objects.all()).get(pk=job_id, client_id=client_id)

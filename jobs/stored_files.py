@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 log = structlog.get_logger(__name__)
 
 ALIAS = "jobs"
-# A row whose file was not whole after so long never gets it: its process has ended. Storing the largest takes a minute at the worst.
+# A row whose file was not whole after so long never gets it: its process has ended, or will give up on it.
 UNFINISHED_SECONDS = 900.0
 
 

@@ -24,7 +24,9 @@ from jobs.upload_ids import Place
 
 log = structlog.get_logger(__name__)
 
-ADMISSION_SECONDS = 60.0  # from the look at an upload to the commit of its job; it takes milliseconds
+ADMISSION_SECONDS = (
+    60.0  # from the look at an upload to the commit of its job, which waits a second for each of two locks at most
+)
 PRUNE_BATCH = 1_000
 
 

@@ -165,7 +165,6 @@ ABSENT = [
     "/api/v1/jobs/7",
     "/api/v1/batches/7",
     f"/api/v1/batches/{NOBODYS_JOB}",
-    "/api/v1/uploads",
     "/api/v1/types/no.such_type",
     "/api/v1/classes/no_such_class",
     "/api/v1/classes/light%00",

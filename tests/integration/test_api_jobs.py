@@ -38,6 +38,7 @@ KEYS = {
     "error",
     "timings",
     "labels",
+    "artifacts",
     "links",
 }
 TIMINGS = {"wait_seconds", "run_seconds", "cpu_seconds", "peak_rss_bytes"}

@@ -38,6 +38,12 @@ def test_the_example_of_calls_runs(tmp_path: Path) -> None:
     assert "2 passed" in _pytest(tmp_path, "test_my_offer.py")
 
 
+def test_the_example_of_files_runs(tmp_path: Path) -> None:
+    (tmp_path / "my_words.py").write_text(block("my_words.py"))
+    (tmp_path / "test_my_words.py").write_text(block("test_my_words.py"))
+    assert "1 passed" in _pytest(tmp_path, "test_my_words.py")
+
+
 def _pytest(folder: Path, file: str) -> str:
     """What it says of a file whose tests pass, in an environment where nothing is set and no server is there."""
     kept = {

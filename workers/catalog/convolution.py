@@ -14,8 +14,8 @@ from workers.failures import Fail
 
 Array = Any  # numpy.ndarray of float64
 LONGEST_HEADER = 10_000  # bytes
-# A step of the direct way multiplies and adds the whole array: 1.5 ns an element. A transform costs about 20 ns × log2(n) an element, for three of
-# them; so the direct way is quicker up to about so many steps for each doubling.
+# A step of the direct way multiplies and adds the whole array: 1.4 to 2.1 ns an element were measured. The three transforms took 3.5 to 4.4 ns an element
+# for each doubling of their number, from 10⁵ elements on. So up to about so many steps for each doubling the direct way is the quicker one.
 _STEPS_PER_DOUBLING = 2.0
 
 
