@@ -227,6 +227,15 @@ def _die(ctx: JobContext[Params]) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _die_between_two_files(ctx: JobContext[Params]) -> None:
+    """The first attempt; a second one gets on."""
+    for name in ("first", "second") if ctx.attempt == 1 else ("last",):
+        with ctx.artifacts.create(name) as file:
+            file.write(b"x")
+            if name == "second":
+                _die(ctx)
+
+
 def _exit(ctx: JobContext[Params]) -> None:
     raise SystemExit(3)
 
@@ -297,6 +306,7 @@ BEHAVIOURS: dict[str, Callable[[JobContext[Params]], None]] = {
     "use Redis": _use_redis,
     "die": _die,
     "exit": _exit,
+    "die between two files": _die_between_two_files,
     "run out of memory": _run_out_of_memory,
     "fail": _fail,
     "say when": _say_when,

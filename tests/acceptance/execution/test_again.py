@@ -78,6 +78,14 @@ def test_a_job_that_kills_its_process_each_time_is_poison(stack: Stack, api: Api
     assert [row[1] for row in attempts_of(stack, job["id"])] == ["lost", "lost", "lost"]
 
 
+def test_of_an_attempt_that_was_killed_no_file_is_seen(stack: Stack, api: Api) -> None:
+    job = api.ended(api.submit("tests.behave", {"how": "die between two files"}), 30)
+    assert (job["state"], job["attempt"]) == ("succeeded", 2)
+    assert [one["name"] for one in job["artifacts"]] == ["last"]
+    assert api.http.get(f"{stack.url}{job['artifacts'][0]['link']}").content == b"x"
+    assert api.http.get(f"/jobs/{job['id']}/artifacts/first").status_code == 404
+
+
 def test_a_type_may_forbid_a_second_start(api: Api) -> None:
     job = api.ended(api.submit("tests.once_only", {"how": "die"}))
     assert (job["state"], job["error"]["code"], job["attempt"]) == ("failed", "worker_lost", 1)
