@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from project.streams import Broken, Files, Pace, Receive, Send, drain
 from project.wsgi_call import Answer, Application, Hold, Message, Sink, environ_of, run
 
 # Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away.
-DRAINED_BYTES = 8 * 1024 * 1024
+DRAINED_BYTES, DRAINED_OF_A_STREAM_BYTES = 8 * 1024 * 1024, 256 * 1024 * 1024
+
+
+A = TypeVar("A", Answer, Answer | None)
 
 
 class Full(Exception):
@@ -146,38 +149,43 @@ class ThreadBridge:
             first.hold.release()
 
     async def _streamed_in(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
-        if self._streamed >= self._limits.streamed or not await self._got_a_thread():
+        if not await self._got_a_thread():
+            return await self._refused_unread(scope, receive, self._own(scope, 503))
+        first = await self._pass_on({**environ_of(scope, 0), self._arrived: None}, send)
+        if first is None or first.sink is None:
+            return await self._refused_unread(scope, receive, first)
+        try:
+            size = await self._taken_in(scope, receive, first.sink)
+            if isinstance(size, Answer):
+                return size
+            if not await self._got_one_within(self._limits.again_seconds):
+                return self._own(scope, 503)
+            return await self._pass_on({**environ_of(scope, size), self._arrived: first.sink}, send)
+        finally:
+            await self._files.close(first.sink)
+
+    async def _refused_unread(self, scope: Message, receive: Receive, answer: A) -> A:
+        """Who waits for leave to send (Expect: 100-continue) has sent nothing, and is not asked to."""
+        if not any(name == b"expect" for name, _ in scope["headers"]):
+            await drain(receive, DRAINED_OF_A_STREAM_BYTES)
+        return answer
+
+    async def _taken_in(self, scope: Message, receive: Receive, sink: Sink) -> int | Answer:
+        """How much came; a refusal, if not all of it could."""
+        if self._streamed >= self._limits.streamed:
             return await self._refused_unread(scope, receive, self._own(scope, 503))
         self._streamed += 1
         try:
-            first = await self._pass_on({**environ_of(scope, 0), self._arrived: None}, send)
-            if first is None or first.sink is None:
-                return await self._refused_unread(scope, receive, first)
-            try:
-                return await self._taken_in(scope, receive, send, first.sink)
-            finally:
-                await self._files.close(first.sink)
-        finally:
-            self._streamed -= 1
-
-    async def _refused_unread(self, scope: Message, receive: Receive, answer: Answer | None) -> Answer | None:
-        """Who waits for leave to send (Expect: 100-continue) has sent nothing, and is not asked to."""
-        if not any(name == b"expect" for name, _ in scope["headers"]):
-            await drain(receive, DRAINED_BYTES)
-        return answer
-
-    async def _taken_in(self, scope: Message, receive: Receive, send: Send, sink: Sink) -> Answer | None:
-        try:
-            size = await self._files.take_in(receive, sink, self._limits.pace)
+            return await self._files.take_in(receive, sink, self._limits.pace)
         except TimeoutError:
             return self._own(scope, 408)
         except Broken:
             return self._own(scope, 400)
         except OSError:  # the disk is full
-            return await self._refused_unread(scope, receive, self._own(scope, 503))
-        if not await self._got_one_within(self._limits.again_seconds):
+            await drain(receive, DRAINED_OF_A_STREAM_BYTES)
             return self._own(scope, 503)
-        return await self._pass_on({**environ_of(scope, size), self._arrived: sink}, send)
+        finally:
+            self._streamed -= 1
 
     async def _send_from_source(self, send: Send, scope: Message, answer: Answer) -> None:
         assert answer.source is not None

@@ -206,6 +206,7 @@ def test_a_caller_that_takes_a_file_slowly_holds_no_thread(stack: Stack, api: Ap
     job = api.ended(api.submit("tests.leaves", {"bytes": 20 * MIB}))
     (artifact,) = job["artifacts"]
     assert artifact["bytes"] == 20 * MIB
+    before = _memory(stack)
     with ExitStack() as connected:
         for _ in range(16):
             caller = connected.enter_context(RawRequest(stack))
@@ -214,6 +215,7 @@ def test_a_caller_that_takes_a_file_slowly_holds_no_thread(stack: Stack, api: Ap
             assert caller.connection.recv(1024).startswith(b"HTTP/1.1 200 ")
         for _ in range(5):
             _in_time(api, "/classes")
+        assert _memory(stack) - before < 160 * MIB  # half of what would be held if it were read ahead of them
         whole = api.http.get(f"{stack.url}{artifact['link']}")
     assert hashlib.sha256(whole.content).hexdigest() == artifact["sha256"]
     part = api.http.get(f"{stack.url}{artifact['link']}", headers={"Range": "bytes=-3"})
