@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 from structlog.contextvars import get_contextvars
 
-from jobs import admission, door, idempotency, lifecycle, queries, quotas, registry, telemetry, traces
+from jobs import admission, door, idempotency, lifecycle, queries, quotas, registry, telemetry, traces, uploads
 from jobs.admission import Admitted, Rejected, Replayed, Submission
 from jobs.classes import CostClass
 from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
@@ -195,7 +195,7 @@ def submission(asked: Asked, client: ApiClient, outbox_id: UUID | None = None) -
     if job_type is None:
         sentence = f"There is no job type {asked.type!r}; there are {', '.join(registry.names()) or 'none'}."
         raise InvalidJob("unknown_type", sentence, [{"loc": ["type"], "msg": "There is no job type of that name."}])
-    cost_class = _class_for(job_type, asked.params)
+    cost_class = _class_for(job_type, asked.params, client)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
     return Submission(
         client=client,
@@ -216,9 +216,14 @@ def submission(asked: Asked, client: ApiClient, outbox_id: UUID | None = None) -
     )
 
 
-def _class_for(job_type: JobType, params: dict[str, Any]) -> CostClass:
+def _class_for(job_type: JobType, params: dict[str, Any], client: ApiClient) -> CostClass:
     try:
-        return door.weighed(job_type, params)[1]
+        model, cost_class = door.weighed(job_type, params)
+        uploads.refuse_unknown(client.pk, model)
+        return cost_class
+    except uploads.UnknownUploads as error:
+        errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]
+        raise InvalidJob("invalid_params", f"The params do not fit {job_type.name}: {error}", errors) from None
     except ValidationError as error:
         raise _invalid("invalid_params", f"The params do not fit {job_type.name}", error, "params") from None
     except door.ParamsTooLarge as error:

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0005_batches'),
+        ('jobs', '0006_files'),
     ]
 
     operations = [

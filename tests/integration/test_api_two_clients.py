@@ -20,9 +20,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from jobs import keys, queries
 from jobs.keys import CANCEL, OPS_READ, READ, SUBMIT
-from jobs.models import ApiClient, Batch, Job
+from jobs.lifecycle import Claim
+from jobs.models import ApiClient, Batch, Job, Upload, WorkerNode
 from jobs.states import State
-from tests import batch_calls, job_rows
+from tests import batch_calls, files, job_rows
 from tests.in_process_api import PROBE, InProcessApi, a_probe_node, problem
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +40,7 @@ class Names:
 
     job: str = "0193e3a0-0000-7000-8000-000000000000"
     batch: str = "0193e3a0-0000-7000-8000-000000000001"
+    upload: str = "0193e3a0-0000-7000-8000-000000000002"
     key: str = "nobodys-key"
     label: str = "team:nobodys"
     etag: str = '"00000000000000000000000000000000"'
@@ -93,7 +95,16 @@ def _submit(names: Names) -> list[Asks]:
         Asks("jobs", other, {"Idempotency-Key": names.key}),
         Asks("jobs", {"type": PROBE}, {"Idempotency-Key": names.key}),
         Asks("jobs", other, {"Prefer": "wait=5", "X-Weighbridge-Job": names.job}),
+        Asks("jobs", {"type": "reports.statistics", "params": {"file": names.upload}}),
     ]
+
+
+def _of_an_upload(names: Names) -> list[Asks]:
+    return [Asks(f"uploads/{names.upload}")]
+
+
+def _upload(names: Names) -> list[Asks]:
+    return [Asks("uploads", MARK), Asks("uploads", MARK, {"Idempotency-Key": names.key})]
 
 
 def _of_a_batch(names: Names) -> list[Asks]:
@@ -128,6 +139,10 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "api/v1/jobs/<uuid:job_id>"): Route(READ, _of_a_job()),
     ("DELETE", "api/v1/jobs/<uuid:job_id>"): Route(CANCEL, _of_a_job()),
     ("GET", "api/v1/jobs/<uuid:job_id>/result"): Route(READ, _of_a_job("/result")),
+    ("GET", "api/v1/jobs/<uuid:job_id>/artifacts/<str:name>"): Route(READ, _of_a_job(f"/artifacts/{MARK}.txt")),
+    ("POST", "api/v1/uploads"): Route(SUBMIT, _upload),
+    ("GET", "api/v1/uploads/<uuid:upload_id>"): Route(SUBMIT, _of_an_upload),
+    ("DELETE", "api/v1/uploads/<uuid:upload_id>"): Route(SUBMIT, _of_an_upload),
     ("POST", "api/v1/batches"): Route(SUBMIT, _submit_batch),
     ("GET", "api/v1/batches/<uuid:batch_id>"): Route(READ, _of_a_batch),
     ("DELETE", "api/v1/batches/<uuid:batch_id>"): Route(CANCEL, _of_a_batch),
@@ -202,20 +217,23 @@ def _a() -> A:
     waiting = api.raw(body, headers={"Idempotency-Key": f"{MARK}-key", "X-Request-Id": f"{MARK}-request"})
     assert waiting.status_code == 202
     batch = batch_calls.submitted(api, {MARK: batch_calls.a_probe()})["id"]
+    upload = api.send("POST", "/api/v1/uploads", MARK.encode(), headers={"Idempotency-Key": f"{MARK}-key"}).json()["id"]
     node = job_rows.a_node()
     overdue = job_rows.a_queued_job()
-    running, _ = _running(node)
+    running, left_a_file = job_rows.read(_claimed(node).job_id), _claimed(node)
+    files.an_artifact(left_a_file, f"{MARK}.txt", MARK.encode())
+    job_rows.succeed(left_a_file)
     ended = [job_rows.a_finished_job(state, result={"r": MARK}) for state in (State.SUCCEEDED, State.CANCELLED)]
     ended.append(job_rows.a_finished_job(State.FAILED, error_code="c", error_message=MARK, error_details={"d": MARK}))
     ended.append(job_rows.a_finished_job(State.EXPIRED, error_code="max_wait", error_message=MARK))
     ended.append(job_rows.a_finished_job(State.SUCCEEDED, result=None, result_expired=True))
-    theirs = [waiting.json()["id"], *(str(job.pk) for job in (overdue, running, *ended))]
+    theirs = [waiting.json()["id"], str(left_a_file.job_id), *(str(job.pk) for job in (overdue, running, *ended))]
     Job.objects.filter(pk__in=theirs).update(client=api.client, labels={"team": MARK}, request_id=f"{MARK}-request")
     etags = {job: api.get(f"/jobs/{job}").headers["ETag"] for job in theirs if UUID(job) != overdue.pk}
     cursor = api.get("/jobs?page_size=1").json()["next_cursor"]
     ended_until = api.get("/jobs/changes?page_size=1").json()["next_cursor"] or NOBODYS.after
     names = [
-        Names(job, batch, f"{MARK}-key", f"team:{MARK}", etags.get(job, NOBODYS.etag), cursor, ended_until)
+        Names(job, batch, upload, f"{MARK}-key", f"team:{MARK}", etags.get(job, NOBODYS.etag), cursor, ended_until)
         for job in theirs
     ]
     # Last, for each of the looks above would have ended it.
@@ -223,17 +241,17 @@ def _a() -> A:
     return A(api.client, names, _rows(api.client))
 
 
-def _running(node: Any) -> Any:
-    """Claimed as it would be, of a type that only its node knows."""
-    job = job_rows.a_queued_job(type="tests.any")
+def _claimed(node: WorkerNode) -> Claim:
+    """Of a type that only its node knows."""
+    job_rows.a_queued_job(type="tests.any")
     claimed = job_rows.claim(node)
     assert claimed is not None
-    return job_rows.read(claimed.job_id), job
+    return claimed
 
 
 def _rows(client: ApiClient) -> list[dict[str, Any]]:
-    jobs, batches = Job.objects.filter(client=client), Batch.objects.filter(client=client)
-    return [dict(row) for rows in (jobs.order_by("sequence"), batches) for row in rows.values()]
+    models: tuple[Any, ...] = (Job, Batch, Upload)
+    return [dict(row) for model in models for row in model.objects.filter(client=client).order_by("pk").values()]
 
 
 # ── B ────────────────────────────────────────────────────────────────────────────────────────────────────────────────

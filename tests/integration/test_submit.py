@@ -135,11 +135,13 @@ def test_of_two_deadlines_the_earlier_counts() -> None:
     assert abs(job.deadline_at - job.accepted_at - timedelta(seconds=5)) < timedelta(seconds=1)
 
 
+NOBODYS = "0193e3a0-0000-7000-8000-000000000000"
 NO_JOBS: list[tuple[dict[str, Any], str, list[str], str]] = [
     ({"type": "no.such_type"}, "unknown_type", ["type"], "no.such_type"),
     ({"params": {}}, "invalid_params", ["params", "seconds"], "seconds"),
     ({"params": {"seconds": 0, "secnods": 1}}, "invalid_params", ["params", "secnods"], "secnods"),
     ({"params": {"seconds": -1}}, "invalid_params", ["params", "seconds"], "seconds"),
+    ({"type": "reports.statistics", "params": {"file": NOBODYS}}, "invalid_params", ["params", "file"], "upload"),
     ({"params": []}, "invalid_request", ["params"], "params"),
     ({"labels": {"": "x"}}, "invalid_request", ["labels"], "labels"),
     ({"labels": {str(n): "x" for n in range(17)}}, "invalid_request", ["labels"], "labels"),
