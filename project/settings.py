@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "corsheaders",
+    "drf_spectacular_sidecar",  # its static files only
     "rest_framework",
     "jobs",
     "workers",

@@ -1,12 +1,16 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from jobs.api import errors, health, metrics
+from jobs.api import errors, health, metrics, published
+from jobs.api.requests import only_read
 
 urlpatterns = [
-    path("healthz", health.healthz),
-    path("readyz", health.readyz),
-    path("metrics", metrics.metrics),
+    path("", only_read(published.start)),
+    path("healthz", only_read(health.healthz)),
+    path("readyz", only_read(health.readyz)),
+    path("metrics", only_read(metrics.metrics)),
+    path("api/schema/", only_read(published.schema)),
+    path("api/docs/", only_read(published.docs)),
     path("api/v1/", include("jobs.api.urls")),
     path("admin/", admin.site.urls),
 ]

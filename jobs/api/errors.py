@@ -133,6 +133,11 @@ class Problem(Exception):
         return cls(404, "not_found", detail)
 
     @classmethod
+    def only_read(cls) -> "Problem":
+        detail = "This address is only read: send GET."
+        return cls(405, "method_not_allowed", detail, headers={"Allow": "GET, HEAD"})
+
+    @classmethod
     def unknown_type(cls, name: str) -> "Problem":
         return cls(422, "unknown_type", f"There is no job type {name[:100]!r}; GET /api/v1/types lists them.")
 
@@ -333,5 +338,4 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     if request.path.startswith("/admin/"):
         return csrf_failure(request, reason)
-    detail = "This address is only read: send GET."  # every other one takes keys, and no cookies to be forged with
-    return Problem(405, "method_not_allowed", detail, headers={"Allow": "GET, HEAD"}).response()
+    return Problem.only_read().response()  # every other address takes keys, and no cookies to be forged with

@@ -12,30 +12,16 @@ from prometheus_client.registry import Collector
 
 from jobs import classes, outbox, queries, telemetry
 from jobs.api.errors import Problem
-from jobs.api.requests import bearer_of
-from jobs.keys import OPS_READ, live_key
-
-_LOOPBACK = ("127.", "::1", "::ffff:127.")
+from jobs.api.requests import from_loopback, has_scope
+from jobs.keys import OPS_READ
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    if not (_from_loopback(request) or _may_read(request)):
+    if not (from_loopback(request) or has_scope(request, OPS_READ)):
         return Problem(
             403, "forbidden", f"From elsewhere than loopback, a key with the scope {OPS_READ} is needed."
         ).response()
     return HttpResponse(_all(), content_type=CONTENT_TYPE_LATEST)
-
-
-def _from_loopback(request: HttpRequest) -> bool:
-    """A proxy on this machine makes everybody look local, so what it forwarded does not count as local."""
-    forwarded = "Forwarded" in request.headers or "X-Forwarded-For" in request.headers
-    return not forwarded and request.META.get("REMOTE_ADDR", "").startswith(_LOOPBACK)
-
-
-def _may_read(request: HttpRequest) -> bool:
-    given = bearer_of(request.headers)
-    key = live_key(given) if given else None
-    return key is not None and OPS_READ in key.scopes
 
 
 def _all() -> bytes:

@@ -4,19 +4,22 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from functools import wraps
 
 import structlog
 from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
 from jobs import telemetry, traces
-from jobs.api.errors import database_away
+from jobs.api.errors import Problem, database_away
+from jobs.keys import live_key
 
 log = structlog.get_logger(__name__)
 
 REQUEST_ID, TRACEPARENT = "weighbridge.request_id", "weighbridge.traceparent"  # their keys in request.META
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 def request_id(given: str) -> str:
@@ -52,7 +55,7 @@ def traced(traceparent: str) -> dict[str, str]:
 
 def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     match = request.resolver_match
-    route = match.route if match else "unmatched"
+    route = (match.route or "/") if match else "unmatched"
     # The method is the caller's free text until it was matched.
     method = (
         request.method if request.method in {"GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"} else "other"
@@ -68,3 +71,26 @@ def bearer_of(headers: Mapping[str, str]) -> str:
     """The key that a request came with; empty if there is none."""
     kind, _, given = headers.get("Authorization", "").partition(" ")
     return given.strip() if kind.lower() == "bearer" else ""
+
+
+def has_scope(request: HttpRequest, scope: str) -> bool:
+    """Whether it came with a live key that has the scope: for plain views, which ask for a key only of some."""
+    given = bearer_of(request.headers)
+    key = live_key(given) if given else None
+    return key is not None and scope in key.scopes
+
+
+def from_loopback(request: HttpRequest) -> bool:
+    """A proxy on this machine makes everybody look local, so what it forwarded does not count as local."""
+    forwarded = "Forwarded" in request.headers or "X-Forwarded-For" in request.headers
+    return not forwarded and request.META.get("REMOTE_ADDR", "").startswith(_LOOPBACK)
+
+
+def only_read(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """A plain view that answers GET and HEAD."""
+
+    @wraps(view)
+    def reading(request: HttpRequest) -> HttpResponse:
+        return view(request) if request.method in {"GET", "HEAD"} else Problem.only_read().response()
+
+    return reading

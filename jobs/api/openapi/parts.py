@@ -1,0 +1,48 @@
+"""What an operation of the API is described with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+JSON, PROBLEM = "application/json", "application/problem+json"
+Ref = Literal["Submit"]  # a component that is put together from several models
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One way to be answered. `headers`: name → whether it always comes. `body`: None for an answer without one.
+
+    Of another media type than JSON the body is told as a string.
+    """
+
+    status: int
+    description: str
+    body: type[BaseModel] | dict[str, Any] | None = None
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, bool] = field(default_factory=dict)
+    media: str = JSON
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one route.
+
+    `path`: as OpenAPI has it. `scope`: what a key needs; None: open to all. `headers`: of the request, by their names in headers.py. `problems`: codes
+    beside those that any request may be answered with.
+    """
+
+    method: Literal["GET", "POST", "DELETE", "PATCH", "PUT"]
+    path: str
+    name: str
+    summary: str
+    answers: tuple[Answer, ...]
+    tag: str
+    scope: str | None = None
+    description: str = ""
+    problems: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | Ref | None = None
+    body_examples: Mapping[str, Any] = field(default_factory=dict)

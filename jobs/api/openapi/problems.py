@@ -1,0 +1,201 @@
+"""Every problem that the API answers with (RFC 9457): its status, what it carries beside the standard members, and an example."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from jobs.api.errors import TITLES
+from jobs.api.openapi import examples
+from jobs.api.openapi.shapes import Count, Job, Shape
+
+
+class NoMembers(Shape):
+    pass
+
+
+class Place(Shape):
+    """Where in the request, and why."""
+
+    loc: list[str]
+    msg: str
+
+
+class Errors(Shape):
+    errors: list[Place]
+
+
+class LimitBytes(Shape):
+    limit_bytes: Annotated[
+        int, Field(description="Absent where the server refuses before it looks at the request.")
+    ] = 0
+
+
+class TheJob(Shape):
+    job: Job
+
+
+class TheClass(Shape):
+    cost_class: str
+
+
+class Depth(TheClass):
+    retry_after_seconds: Count
+    waiting: Count
+    max_waiting: Count
+    running: Count
+    slots: Count
+    room: Count
+
+
+class Unavailable(Shape):
+    retry_after_seconds: Count = 0
+    cost_class: str = ""
+    outcome_unknown: Annotated[
+        bool, Field(description="The database was lost in the middle: the request may have been carried out or not.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class ProblemType:
+    """`members` with a default may be absent. `retry_after`: whether it is retryable, and then has that header."""
+
+    status: int
+    detail: str
+    retry_after: bool = False
+    members: type[BaseModel] = NoMembers
+    example: Mapping[str, Any] = field(default_factory=dict)
+    headers: tuple[str, ...] = ()
+
+
+_DEPTH = {"waiting": 8, "max_waiting": 8, "running": 2, "slots": 2, "room": 0}
+_RATE = ("RateLimit", "RateLimit-Policy")
+
+PROBLEMS = {
+    "bad_request": ProblemType(400, "The body is not valid JSON: expected value at line 1 column 1."),
+    "unauthorized": ProblemType(
+        401, "This key is not known, has expired or was revoked.", headers=("WWW-Authenticate",)
+    ),
+    "forbidden": ProblemType(403, "The key lacks the scope jobs:submit."),
+    "not_found": ProblemType(404, "There is no job of that id."),
+    "method_not_allowed": ProblemType(405, 'Method "PUT" not allowed.', headers=("Allow",)),
+    "too_slow": ProblemType(408, "The body did not come in time; nothing was done.", retry_after=True),
+    "idempotency_in_flight": ProblemType(
+        409,
+        "Another request with this Idempotency-Key is being admitted; ask again for what became of it.",
+        retry_after=True,
+    ),
+    "no_result": ProblemType(409, "The job is failed; only one that succeeded has a result."),
+    "not_cancellable": ProblemType(
+        409, "The job is succeeded; nothing is left to cancel.", members=TheJob, example={"job": examples.SUCCEEDED}
+    ),
+    "not_finished": ProblemType(409, "The job is running; its result comes when it has succeeded.", retry_after=True),
+    "result_gone": ProblemType(410, "The result was kept for its time, and is gone; the job is still shown."),
+    "precondition_failed": ProblemType(412, "The job is not as If-Match says.", headers=("ETag",)),
+    "too_large": ProblemType(
+        413, "The body is 90000 bytes; at most 81920 are taken.", members=LimitBytes, example={"limit_bytes": 81_920}
+    ),
+    "unsupported_media_type": ProblemType(415, "Send the body as application/json."),
+    "deadline_infeasible": ProblemType(422, "The deadline has already passed."),
+    "idempotency_mismatch": ProblemType(
+        422, "The Idempotency-Key 'order-17' was used for another request before; a new request needs a new key."
+    ),
+    "invalid_params": ProblemType(
+        422,
+        "The params do not fit numbers.sum_squares.",
+        members=Errors,
+        example={"errors": [{"loc": ["params", "numbers", "1"], "msg": "Input should be a valid integer"}]},
+    ),
+    "invalid_request": ProblemType(
+        422,
+        "The request body is not a job to submit.",
+        members=Errors,
+        example={"errors": [{"loc": ["priorty"], "msg": "There is no field of that name."}]},
+    ),
+    "limit_out_of_range": ProblemType(
+        422,
+        "timeout_seconds is 31; it must be from 0.1 to 30 seconds here.",
+        members=Errors,
+        example={"errors": [{"loc": ["timeout_seconds"], "msg": "must be from 0.1 to 30 seconds here"}]},
+    ),
+    "unknown_type": ProblemType(422, "There is no job type 'numbers.sum'; GET /api/v1/types lists them."),
+    "would_deadlock": ProblemType(
+        422,
+        "A running job of class heavy would wait for another of its class, and may hold the process that the other one needs.",
+        members=TheClass,
+        example={"cost_class": "heavy"},
+    ),
+    "rate_limited": ProblemType(
+        429,
+        "This client may submit 60 jobs a minute; there is room for the next one in 3 s.",
+        retry_after=True,
+        headers=_RATE,
+    ),
+    "too_many_jobs": ProblemType(
+        429, "This client has as many jobs waiting and running as it may have at once.", retry_after=True
+    ),
+    "internal_error": ProblemType(500, "The error was logged under this request's id."),
+    "queue_full": ProblemType(
+        503,
+        "Class heavy is full: 2 running on 2 slots and 8 waiting.",
+        retry_after=True,
+        members=Depth,
+        example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH},
+    ),
+    "type_unavailable": ProblemType(
+        503,
+        "No live worker of class heavy knows this job type; one may be starting.",
+        retry_after=True,
+        members=Depth,
+        example={"retry_after_seconds": 5, "cost_class": "heavy", **_DEPTH, "waiting": 0, "room": 8},
+    ),
+    "unavailable": ProblemType(503, "The database cannot be reached now.", retry_after=True, members=Unavailable),
+}
+
+# What any request may be answered with: unreadable, too slow, too large, no turn, or our own fault.
+ANYWHERE = ("bad_request", "too_slow", "too_large", "internal_error", "unavailable")
+
+
+def example(code: str) -> dict[str, Any]:
+    """One body."""
+    kind = PROBLEMS[code]
+    return {
+        "type": type_of(code),
+        "title": TITLES[code],
+        "status": kind.status,
+        "detail": kind.detail,
+        "code": code,
+        "retryable": kind.retry_after,
+        **kind.example,
+    }
+
+
+def schema(code: str, members: dict[str, Any]) -> dict[str, Any]:
+    """Of its body; `members` is the schema of those that only this one has."""
+    kind = PROBLEMS[code]
+    standard = {
+        "type": {"type": "string", "const": type_of(code)},
+        "title": {"type": "string", "const": TITLES[code]},
+        "status": {"type": "integer", "const": kind.status},
+        "detail": {"type": "string", "description": "What happened, for people."},
+        "code": {"type": "string", "const": code},
+        "retryable": {"type": "boolean", "const": kind.retry_after},
+    }
+    return {
+        "type": "object",
+        "description": TITLES[code],
+        "properties": {**standard, **members.get("properties", {})},
+        "required": [*standard, *members.get("required", [])],
+        "additionalProperties": False,
+        "examples": [example(code)],
+    }
+
+
+def type_of(code: str) -> str:
+    return f"urn:weighbridge:problem:{code}"
+
+
+def component(code: str) -> str:
+    """Its name among the document's schemas."""
+    return f"Problem.{code}"

@@ -1,0 +1,145 @@
+"""The published schema is valid, complete, and says what the code says."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import jsonschema_rs
+import pytest
+import yaml
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, get_resolver
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from jobs import registry
+from jobs.api.errors import TITLES
+from jobs.api.openapi import formats, headers, problems
+from jobs.api.openapi.document import document
+from jobs.api.openapi.operations import OPERATIONS
+from jobs.states import Refusal
+
+DOCUMENT = document()
+SCHEMAS = {"components": {"schemas": DOCUMENT["components"]["schemas"]}}
+ONLY_ANYWHERE = {"method_not_allowed"}  # of no operation
+NOT_FOR_PAGES = {"Allow", "Cache-Control", "Content-Security-Policy", "Vary", "WWW-Authenticate"}
+
+
+def _validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator({**schema, **SCHEMAS}, validate_formats=True)
+
+
+@pytest.mark.parametrize("with_types", [True, False])
+def test_it_is_openapi(with_types: bool) -> None:
+    OpenAPIV31SpecValidator(document(with_types)).validate()
+
+
+def test_a_validator_would_notice_what_is_not() -> None:
+    broken = {**DOCUMENT, "paths": {"no-slash": {}}}
+    assert list(OpenAPIV31SpecValidator(broken).iter_errors())
+
+
+def test_yaml_says_the_same() -> None:
+    assert yaml.safe_load(formats.written(DOCUMENT, "yaml")) == DOCUMENT
+
+
+# ── Complete ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_route_and_method_is_described_with_the_scope_that_it_asks_for() -> None:
+    described = {(operation.method, operation.path): operation.scope for operation in OPERATIONS}
+    assert len(described) == len(OPERATIONS)
+    assert described == dict(_routed(get_resolver().url_patterns))
+
+
+def _routed(patterns: Any, before: str = "/") -> Iterator[tuple[tuple[str, str], str | None]]:
+    """(method, path as OpenAPI has it) → scope, of every route but the admin and what catches the rest."""
+    for pattern in patterns:
+        path = before + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
+        if isinstance(pattern, URLResolver):
+            if path != "/admin/":
+                yield from _routed(pattern.url_patterns, path)
+        elif isinstance(pattern, URLPattern) and not path.endswith("{anything}"):
+            scopes = pattern.callback.view_class.scopes if hasattr(pattern.callback, "view_class") else {"GET": None}
+            yield from (((method, path), scope) for method, scope in scopes.items())
+
+
+def test_every_problem_is_described_and_used() -> None:
+    assert problems.PROBLEMS.keys() == TITLES.keys()
+    used = {code for operation in OPERATIONS for code in operation.problems} | {*problems.ANYWHERE}
+    assert TITLES.keys() - used - {"unauthorized", "forbidden"} == ONLY_ANYWHERE
+
+
+def test_every_refusal_of_admission_is_one_of_a_submit() -> None:
+    (submit,) = [operation for operation in OPERATIONS if operation.name == "submit"]
+    assert set(get_args(Refusal)) <= {*submit.problems, *problems.ANYWHERE}
+
+
+def test_a_page_of_another_origin_may_read_every_header() -> None:
+    assert headers.RESPONSE.keys() - NOT_FOR_PAGES == set(settings.CORS_EXPOSE_HEADERS)
+
+
+# ── Useful ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _contents() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            if method == "parameters":
+                continue
+            name = f"{method} {path}"
+            if "requestBody" in operation:
+                yield from ((f"{name} body", content) for content in operation["requestBody"]["content"].values())
+            for status, response in operation["responses"].items():
+                yield from ((f"{name} {status} {media}", c) for media, c in response.get("content", {}).items())
+
+
+CONTENTS = dict(_contents())
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_every_body_has_examples_and_they_fit(name: str) -> None:
+    content = CONTENTS[name]
+    if name.startswith(("get /api/schema/ 200", "get /api/docs/ 200", "get / 200")):
+        return
+    examples = [_value(example) for example in content["examples"].values()]
+    assert examples
+    for example in examples:
+        _validator(content["schema"]).validate(example)
+
+
+def _value(example: dict[str, Any]) -> Any:
+    return (
+        DOCUMENT["components"]["examples"][example["$ref"].rpartition("/")[2]]["value"]
+        if "$ref" in example
+        else example["value"]
+    )
+
+
+@pytest.mark.parametrize("name", headers.RESPONSE)
+def test_the_example_of_a_header_fits(name: str) -> None:
+    schema, text, example = headers.RESPONSE[name]
+    _validator(schema).validate(example)
+    assert text
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_the_body_of_each_type_is_told_with_its_params(name: str) -> None:
+    job_type, submit = registry.get(name), _validator({"$ref": "#/components/schemas/Submit"})
+    assert job_type is not None
+    good = {"type": name, "params": job_type.example}
+    submit.validate(good)
+    for wrong in (
+        {**good, "params": 5},
+        {**good, "surprise": 1},
+        {**good, "params": {**good["params"], "surprise": 1}},
+    ):
+        assert not submit.is_valid(wrong), wrong
+
+
+def test_a_type_that_there_is_not_does_not_fit() -> None:
+    assert not _validator({"$ref": "#/components/schemas/Submit"}).is_valid({"type": "no.such_type", "params": {}})
+
+
+def test_without_types_there_are_no_params() -> None:
+    assert [name for name in document(with_types=False)["components"]["schemas"] if name.startswith("Params.")] == []
+    assert [name for name in DOCUMENT["components"]["schemas"] if name.startswith("Params.")]
