@@ -21,6 +21,7 @@ from tests.history.events import (
     SubmitUnsent,
 )
 from tests.history.recorder import RECORDED, SUBMISSION, History, now
+from tests.published_schema import as_published
 from tests.waiting import eventually
 
 LIVE = {"queued", "running"}
@@ -46,6 +47,7 @@ class Api:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             timeout=timeout_seconds,
             trust_env=False,
+            event_hooks={"response": [as_published]},
         )
 
     def post(

@@ -13,11 +13,23 @@ from jobs import keys
 from jobs.lifecycle import Claim
 from jobs.models import ApiClient, WorkerNode
 from tests.job_rows import a_node, claim
+from tests.published_schema import must_be_published
 
 BASE = "/api/v1"
 PROBE = "probe.sleep"
 STANDARD_MEMBERS = {"type", "title", "status", "detail", "code", "retryable"}
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class Web(Client):
+    """Anybody's browser or program. Each answer of the API must be as its published schema says."""
+
+    def request(self, **request: Any) -> Any:
+        response = super().request(**request)
+        path = str(request["PATH_INFO"])
+        body = b"" if response.streaming else response.content
+        must_be_published(request["REQUEST_METHOD"], path, response.status_code, response.headers, body)
+        return response
 
 
 class InProcessApi:
@@ -27,7 +39,7 @@ class InProcessApi:
         self.client = ApiClient.objects.create(name=f"client {uuid4()}")
         self.key = keys.new_key(self.client, list(scopes) or keys.ALL_SCOPES)
         self.client.keys.update(last_used_at=Now())  # so that no request here is the one that writes it
-        self._web = Client(raise_request_exception=False)
+        self._web = Web(raise_request_exception=False)
 
     def send(
         self,

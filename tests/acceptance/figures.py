@@ -8,10 +8,11 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.parser import text_string_to_metric_families
 
 from stack.local import Stack
+from tests.published_schema import as_published
 
 
 def text(stack: Stack) -> str:
-    response = httpx.get(f"{stack.url}/metrics", timeout=10, trust_env=False)
+    response = as_published(httpx.get(f"{stack.url}/metrics", timeout=10, trust_env=False))
     assert response.status_code == 200, response.text
     return response.text
 

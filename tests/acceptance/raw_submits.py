@@ -10,6 +10,7 @@ from tests.acceptance import records
 from tests.acceptance.diary import Diary
 from tests.history.events import SubmitAccepted, SubmitInvoked, SubmitRefused
 from tests.history.recorder import SUBMISSION, now
+from tests.published_schema import must_be_published
 from tests.waiting import eventually
 
 
@@ -69,7 +70,10 @@ class RawSubmit:
         length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
         while len(body) < length:
             body += self._more()
-        return int(head.split(b" ")[1]), json.loads(body)
+        headers = dict(line.decode("latin-1").split(": ", 1) for line in head.split(b"\r\n")[1:])
+        status = int(head.split(b" ")[1])
+        must_be_published("POST", "/api/v1/jobs", status, headers, body)
+        return status, json.loads(body)
 
     def _more(self) -> bytes:
         more = self._connection.recv(65_536)

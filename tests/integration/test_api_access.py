@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 from django.db.models.functions import Now
-from django.test import Client
 
 from jobs import keys
 from jobs.keys import ALL_SCOPES, CANCEL, READ, SUBMIT
 from jobs.models import ApiKey, Job
-from tests.in_process_api import BASE, InProcessApi, problem
+from tests.in_process_api import BASE, InProcessApi, Web, problem
 
 pytestmark = pytest.mark.django_db
 
@@ -171,7 +170,6 @@ ABSENT = [
     "/api/v1",
     "/api/v2/jobs",
     "/nowhere",
-    "/",
 ]
 
 
@@ -208,7 +206,7 @@ def test_a_refusal_made_before_any_view_carries_the_id_too(api: InProcessApi) ->
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
 def test_what_is_only_read_says_so(address: str) -> None:
-    response = Client(enforce_csrf_checks=True).post(address)
+    response = Web(enforce_csrf_checks=True).post(address)
     problem(response, 405, "method_not_allowed")
     assert response.headers["Allow"] == "GET, HEAD"
 

@@ -8,13 +8,12 @@ from typing import Any
 import pybreaker
 import pytest
 from django.db.models.functions import Now
-from django.test import Client
 
 from jobs import broker, classes, registry
 from jobs.keys import OPS_READ, READ, SUBMIT
 from jobs.models import Upload, WorkerNode
 from jobs.upload_ids import found_in
-from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
+from tests.in_process_api import InProcessApi, Web, a_probe_node, claim_probe, problem
 from tests.waiting import eventually
 
 CLASS_KEYS = {"name", "accepting", "paused", "waiting", "max_waiting", "running", "slots"}
@@ -97,13 +96,13 @@ def test_every_example_is_accepted_as_it_stands(api: InProcessApi, name: str) ->
 
 def test_healthz_asks_nobody() -> None:
     """This test may not touch the database: a query would be an error."""
-    response = Client().get("/healthz")
+    response = Web().get("/healthz")
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
 def test_readyz_is_ok_while_database_and_broker_are(api: InProcessApi) -> None:
     a_probe_node(processes=2)
-    response = Client().get("/readyz")
+    response = Web().get("/readyz")
     assert response.status_code == 200
     assert response.json() == {
         "status": "ok",
@@ -126,7 +125,7 @@ def broker_away(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 @pytest.mark.usefixtures("broker_away")
 def test_readyz_is_degraded_and_still_ready_without_the_broker(api: InProcessApi) -> None:
     for _ in range(2):  # asked, and known without asking
-        response = Client().get("/readyz")
+        response = Web().get("/readyz")
         assert response.status_code == 200
         assert (response.json()["status"], response.json()["broker"]) == ("degraded", "away")
 
@@ -138,7 +137,7 @@ ELSEWHERE = ["10.0.0.7", "128.0.0.1", "::2", "::ffff:10.0.0.7", "fe80::1", ""]
 @pytest.mark.django_db
 @pytest.mark.parametrize("address", LOOPBACK)
 def test_metrics_are_open_on_loopback(address: str) -> None:
-    response = Client(REMOTE_ADDR=address).get("/metrics")
+    response = Web(REMOTE_ADDR=address).get("/metrics")
     assert response.status_code == 200
     assert response.headers["Content-Type"].startswith("text/plain")
 
@@ -146,13 +145,13 @@ def test_metrics_are_open_on_loopback(address: str) -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("address", ELSEWHERE)
 def test_metrics_are_closed_to_elsewhere(address: str) -> None:
-    problem(Client(REMOTE_ADDR=address).get("/metrics"), 403, "forbidden")
+    problem(Web(REMOTE_ADDR=address).get("/metrics"), 403, "forbidden")
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
 def test_metrics_are_closed_to_what_a_local_proxy_forwards(header: str) -> None:
-    problem(Client().get("/metrics", headers={header: "127.0.0.1"}), 403, "forbidden")
+    problem(Web().get("/metrics", headers={header: "127.0.0.1"}), 403, "forbidden")
 
 
 @pytest.mark.django_db
@@ -165,13 +164,13 @@ def test_metrics_are_open_from_anywhere_with_the_scope(scopes: tuple[str, ...], 
 @pytest.mark.django_db
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer nobody", "Basic YTpi"])
 def test_metrics_are_closed_to_a_stranger(authorization: str) -> None:
-    response = Client(REMOTE_ADDR="10.0.0.7").get("/metrics", headers={"Authorization": authorization})
+    response = Web(REMOTE_ADDR="10.0.0.7").get("/metrics", headers={"Authorization": authorization})
     problem(response, 403, "forbidden")
 
 
 def _metrics() -> dict[str, float]:
     """Sample → value."""
-    lines = Client().get("/metrics").content.decode().splitlines()
+    lines = Web().get("/metrics").content.decode().splitlines()
     return {
         name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
     }
@@ -233,7 +232,7 @@ def test_requests_are_counted_by_route_and_never_by_what_a_caller_invents(api: I
     api.job(job_id)
     api.send("BREW", "/api/v1/jobs")
     api.send("GET", "/invented-by-a-caller")
-    text = Client().get("/metrics").content.decode()
+    text = Web().get("/metrics").content.decode()
     assert 'http_request_seconds_count{method="GET",route="api/v1/jobs/<uuid:job_id>",status="200"}' in text
     assert not any(word in text for word in (job_id, "BREW", "invented-by-a-caller"))
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.in_process_api import STANDARD_MEMBERS
+from tests.published_schema import must_be_published
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -69,6 +70,8 @@ def answers() -> Iterator[dict[str, Any]]:
         )
     asked = [f"{method} {address} {client}" for method, address, _, client in ASKED]
     answered = dict(zip(asked, json.loads(ran.stdout), strict=True))
+    for (method, path, _, _), answer in zip(ASKED, answered.values(), strict=True):
+        must_be_published(method, path, answer["status"], answer["headers"], answer["text"].encode())
     answered["stderr"] = ran.stderr
     yield answered
 

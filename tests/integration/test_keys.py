@@ -15,6 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs import keys
 from jobs.models import ApiClient, ApiKey
+from tests.in_process_api import Web
 from tests.second_connections import Elsewhere
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +32,7 @@ def told(*words: object) -> str:
 
 
 def works(key: str) -> bool:
-    return Client().get("/api/v1/jobs", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    return Web().get("/api/v1/jobs", headers={"Authorization": f"Bearer {key}"}).status_code == 200
 
 
 def row_of(key: str) -> ApiKey:

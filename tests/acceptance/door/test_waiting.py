@@ -18,6 +18,7 @@ from tests.api_client import Api
 from tests.history.events import CancelInvoked, CancelUnknown
 from tests.history.nemesis import Away, afflicted
 from tests.history.recorder import now
+from tests.published_schema import must_be_published
 from tests.waiting import eventually
 
 MANY = 500
@@ -122,7 +123,10 @@ async def _get(stack: Stack, path: str, *headers: str) -> tuple[int, bytes]:
     writer.write("\r\n".join(lines).encode())
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
-    return int(head.split()[1]), body
+    status = int(head.split()[1])
+    told = dict(line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
+    must_be_published("GET", path, status, told, body)
+    return status, body
 
 
 async def _healthz(stack: Stack) -> float:

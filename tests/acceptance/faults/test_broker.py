@@ -15,6 +15,7 @@ from tests.api_client import Api
 from tests.history.nemesis import Away, afflicted
 from tests.history.recorder import now
 from tests.history.server_nemesis import REDIS, FlushRedis, Freeze, Stop, no_worker_restarts
+from tests.published_schema import as_published
 from tests.waiting import eventually
 
 PROCESSES = 2
@@ -114,7 +115,7 @@ def _must_be_degraded(stack: Stack) -> None:
 
 
 def _readyz(stack: Stack) -> dict[str, object]:
-    response = httpx.get(f"{stack.url}/readyz", timeout=10, trust_env=False)
+    response = as_published(httpx.get(f"{stack.url}/readyz", timeout=10, trust_env=False))
     assert response.status_code == 200, "jobs can be accepted"
     return dict(response.json())
 
