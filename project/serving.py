@@ -137,6 +137,8 @@ class ThreadBridge:
         """None if nobody is left to be answered, or all was sent piece by piece."""
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
             return self._own(scope, 200)
+        if not _plainly_sent(scope):
+            return self._own(scope, 400)
         if self._limits.streams(scope["method"], scope["path"]):
             return await self._streamed_in(scope, receive, send)
         with self._holding() as hold_bytes:
@@ -322,6 +324,12 @@ async def _body(receive: Receive, most_bytes: int, hold: Callable[[int], None]) 
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
+
+
+def _plainly_sent(scope: Message) -> bool:
+    """In chunks and in no other coding: what only we would take for the body as it is, a proxy in front may take for another."""
+    codings = [value.strip().lower() for name, value in scope["headers"] if name == b"transfer-encoding"]
+    return codings in ([], [b"chunked"])
 
 
 def _request_id(scope: Message) -> str:

@@ -188,6 +188,16 @@ def test_of_a_body_that_breaks_off_nothing_is_passed_on_and_who_still_listens_is
     assert (wire.status, wire.body) == (400, b"ours")
 
 
+@pytest.mark.parametrize(
+    "codings", [["gzip, chunked"], ["gzip", "chunked"], ["chunked", "chunked"], ["identity"], [""]]
+)
+def test_a_body_in_a_transfer_coding_of_its_own_is_refused_unread(codings: list[str]) -> None:
+    given = scope()
+    given["headers"] = [(b"transfer-encoding", coding.encode()) for coding in codings]
+    wire = ask(bridge(_never), given, part(b"a"))
+    assert (wire.status, wire.body, wire.read) == (400, b"ours", 0)
+
+
 def test_bodies_hold_no_more_than_all_of_them_may() -> None:
     """Two of 40 bytes fit in 100, a third does not; when they are done there is room again."""
     asked = bridge(held_bytes=100)
