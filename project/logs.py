@@ -45,6 +45,8 @@ def configure(level: str) -> None:
                 "celery.app.trace": {"level": "WARNING"},
                 "celery.worker.strategy": {"level": "WARNING"},
                 "celery.beat": {"level": "WARNING"},
+                # It writes down hosts and addresses as they were sent, which may be anything; our own line says as much.
+                "django.security": {"level": "CRITICAL"},
                 "django.request": {"level": "ERROR", "filters": ["events"]},
             },
             # A 404 or 503 is an answer, not an event.

@@ -288,7 +288,7 @@ def as_problem(error: Exception) -> Problem:
         case exceptions.MethodNotAllowed():
             return Problem(405, "method_not_allowed", str(error.detail))
         case exceptions.UnsupportedMediaType():
-            return Problem(415, "unsupported_media_type", "Send the body as application/json.")
+            return Problem(415, "unsupported_media_type", "Send the body as application/json, in no Content-Encoding.")
         case exceptions.ParseError():
             return Problem(400, "bad_request", str(error.detail))
         case SuspiciousOperation():  # too many parameters, say
@@ -314,6 +314,8 @@ def database_away(error: Exception) -> HttpResponse | None:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    # A host that should be in WEIGHBRIDGE_ALLOWED_HOSTS shows itself so; its name is whatever the caller wrote.
+    log.warning("request_unreadable", error=type(exception).__name__)
     return Problem(400, "bad_request", "The request's headers or address cannot be read.").response()
 
 
