@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import unquote_to_bytes, urlencode
 
 from django.http import QueryDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -61,6 +61,14 @@ class Asked:
     filters: Filters
     before: int | None
     size: int
+
+
+def refuse_unreadable(query_string: str) -> None:
+    """Django would read bytes that are no UTF-8 as the character that stands for them. Raises Problem (400)."""
+    try:
+        unquote_to_bytes(query_string).decode()
+    except UnicodeDecodeError:
+        raise Problem(400, "bad_request", "The query is not UTF-8.") from None
 
 
 def asked(query: QueryDict) -> Asked:

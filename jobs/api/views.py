@@ -29,6 +29,10 @@ class View(APIView):
 
     http_method_names = ["get", "head", "post", "delete"]
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        pages.refuse_unreadable(request.META["QUERY_STRING"])
+
 
 class Jobs(View):
     scopes = {"GET": READ, "POST": SUBMIT}

@@ -76,6 +76,9 @@ UNREADABLE = {
     "NUL in a label": b'{"type": "probe.sleep", "labels": {"a": "\\u0000"}}',
     "NUL in the type": b'{"type": "probe\\u0000"}',
     "a number of 5,000 digits": _submit("1" * 5000),
+    "a name twice": _submit('{"b": 1, "b": 2}'),
+    "a name twice, spelt in two ways": _submit('{"b": 1, "\\u0062": 2}'),
+    "two types": b'{"type": "probe.sleep", "type": "probe.spin"}',
 }
 
 
@@ -107,7 +110,7 @@ READABLE = {
     "a large double": "1e22",
     "a number of 1,000 digits": "1" * 1000,
     "a control character in its escape": '"\\u0001"',
-    "a name twice": '{"b": 1, "b": 2}',
+    "a name in two objects": '[{"b": 1}, {"b": {"b": 2}}]',
 }
 
 

@@ -96,7 +96,7 @@ PROBLEMS = {
     "too_large": ProblemType(
         413, "The body is 90000 bytes; at most 81920 are taken.", members=LimitBytes, example={"limit_bytes": 81_920}
     ),
-    "unsupported_media_type": ProblemType(415, "Send the body as application/json."),
+    "unsupported_media_type": ProblemType(415, "Send the body as application/json, in no Content-Encoding."),
     "deadline_infeasible": ProblemType(422, "The deadline has already passed."),
     "idempotency_mismatch": ProblemType(
         422, "The Idempotency-Key 'order-17' was used for another request before; a new request needs a new key."
