@@ -71,7 +71,7 @@ BODIES = {
     "a type of wide look-alikes": _post(422, "unknown_type", {"type": "ｐrobe.sleep"}),
     "params that are a list": _field(params=[WORD]),
     "params under a name of Python": _post(422, "invalid_params", {**OK, "params": {"seconds": 0, "__class__": WORD}}),
-    "a field of Python": _field(**{"__class__": WORD}),
+    "a field of Python": _field(__class__=WORD),
     "a field of the row": _field(state="succeeded"),
     "an id of the caller's choice": _field(id=ID),
     "a client of the caller's choice": _field(client_id=1),
