@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
+from jobs.api.openapi import problems
 from jobs.api.openapi.document import document
 
 # What a server, Django or the CORS library puts on any answer.
@@ -30,9 +31,8 @@ _ANYWHERE = {
 }
 _CORS = "access-control-"
 # What an address that is not in the schema, or a method that is not, is answered with.
-_UNKNOWN_ADDRESS = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 408: "too_slow", 413: "too_large"}
-_UNKNOWN_ADDRESS |= {500: "internal_error", 503: "unavailable"}
-_UNKNOWN_METHOD = {**_UNKNOWN_ADDRESS, 401: "unauthorized", 415: "unsupported_media_type"}
+_UNKNOWN_ADDRESS = {problems.PROBLEMS[code].status: code for code in ("not_found", *problems.ANYWHERE)}
+_UNKNOWN_METHOD = {**_UNKNOWN_ADDRESS, 401: "unauthorized", 405: "method_not_allowed"}
 _OTHERS = re.compile(r"/(admin|static)(/|$)")
 
 

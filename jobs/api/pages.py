@@ -24,6 +24,10 @@ _REPEATABLE = {"state", "label"}
 _CURSOR = re.compile(r"before:([0-9]{1,18})")
 _CHANGES_CURSOR = re.compile(r"after:([0-9]{1,17}):([0-9]{1,18})")  # microseconds since 1970, and the sequence
 
+# What follows is told; what is looked at comes below, with better sentences.
+Label = Annotated[str, Field(json_schema_extra={"pattern": "^[^:]+:"})]
+Cursor = Annotated[str, Field(json_schema_extra={"minLength": 1}, description="The `next_cursor` of an earlier page.")]
+
 
 class ListQuery(BaseModel):
     """The query of GET /jobs. `state` and `label` may be given more than once; a label is `name:value`."""
@@ -33,9 +37,9 @@ class ListQuery(BaseModel):
     state: Annotated[list[State], Field(max_length=6)] = []
     type: Annotated[str | None, Field(min_length=1, max_length=100)] = None
     cost_class: Annotated[str | None, Field(min_length=1, max_length=63)] = None
-    label: Annotated[list[str], Field(max_length=16)] = []
+    label: Annotated[list[Label], Field(max_length=16, description="Each as `name:value`; all of them must fit.")] = []
     accepted_after: Instant | None = None
-    cursor: str | None = None
+    cursor: Cursor | None = None
     page_size: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = USUAL_PAGE
 
     @field_validator("type", "cost_class", "label")
@@ -130,7 +134,7 @@ class ChangesQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cursor: str | None = None
+    cursor: Cursor | None = None
     page_size: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = USUAL_PAGE
 
 

@@ -211,5 +211,11 @@ def test_what_is_only_read_says_so(address: str) -> None:
     assert response.headers["Allow"] == "GET, HEAD"
 
 
+@pytest.mark.parametrize("method", ["POST", "DELETE", "PUT", "PATCH"])
+@pytest.mark.parametrize("address", ["/api/v1/jobs/7", "/api/v1/nowhere", "/nowhere"])
+def test_where_nothing_is_no_method_is_the_wrong_one(method: str, address: str) -> None:
+    problem(Web(enforce_csrf_checks=True).generic(method, address), 404, "not_found")
+
+
 def test_a_host_that_is_not_ours_is_400(api: InProcessApi) -> None:
     problem(api.send("GET", f"{BASE}/classes", headers={"Host": "elsewhere.example"}), 400, "bad_request")

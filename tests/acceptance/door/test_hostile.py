@@ -155,6 +155,8 @@ LINES = {
     "the same in percents": _get(404, FILES_OWN, path=b"/static/%2e%2e/demo-key"),
     "the same with its slash in percents": _get(404, FILES_OWN, path=b"/static/..%2fdemo-key"),
     "a file from the root": _get(404, FILES_OWN, path=b"/static//etc/passwd"),
+    "a form for nowhere": _line(b"POST /api/v1/xyzzy HTTP/1.1", 404, "not_found"),
+    "a deletion of no job": _line(b"DELETE /api/v1/jobs/xyzzy HTTP/1.1", 404, "not_found"),
     "a form for the start page": _line(b"POST / HTTP/1.1", 405, "method_not_allowed"),
     "a job's deletion with another's words": _line(
         b"DELETE " + A_JOB + b" HTTP/1.1", 404, "not_found", headers=(b"Content-Length: 17",), body=BODY
@@ -199,9 +201,9 @@ def _method(sent: Sent) -> str:
 
 
 def _path(sent: Sent) -> str:
-    """Of a target that is no path: one of nowhere."""
+    """Of a target that is no path: one of nowhere, but for a CONNECT, whose target the server leaves out."""
     target = sent.line.split(b" ")[1].partition(b"?")[0].decode("latin-1")
-    return target if target.startswith("/") else "/nowhere"
+    return target if target.startswith("/") else "/" if _method(sent) == "CONNECT" else "/nowhere"
 
 
 def _must_be_logged_without_its_words(log: Path, after: int, request_id: str, key: str) -> None:
