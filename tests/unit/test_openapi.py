@@ -126,7 +126,7 @@ def test_the_example_of_a_header_fits(name: str) -> None:
 def test_the_body_of_each_type_is_told_with_its_params(name: str) -> None:
     job_type, submit = registry.get(name), _validator({"$ref": "#/components/schemas/Submit"})
     assert job_type is not None
-    good = {"type": name, "params": job_type.example}
+    good: dict[str, Any] = {"type": name, "params": job_type.example}
     submit.validate(good)
     for wrong in (
         {**good, "params": 5},

@@ -10,7 +10,7 @@ from jobs import registry
 from jobs.api.openapi import headers, params, problems
 from jobs.api.openapi.models import REF, component_of
 from jobs.api.openapi.operations import OPERATIONS
-from jobs.api.openapi.parts import JSON, PROBLEM, Answer, Operation
+from jobs.api.openapi.parts import JSON, PROBLEM, YAML, Answer, Operation
 from jobs.registry import JobType
 
 _IN_PATH = {
@@ -162,7 +162,7 @@ def _content(answer: Answer) -> dict[str, Any]:
     if answer.body is None:
         return {}
     if isinstance(answer.body, dict):
-        schema = answer.body if answer.media == JSON else {"type": "string"}
+        schema = answer.body if answer.media in {JSON, YAML} else {"type": "string"}
     else:
         schema = _ref(answer.body.__name__)
     content: dict[str, Any] = {"schema": schema}

@@ -8,9 +8,10 @@ from django.http import QueryDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jobs.api.errors import Problem
+from jobs.api.openapi.parts import JSON, YAML
 
 Format = Literal["json", "yaml"]
-MEDIA = {"json": "application/json", "yaml": "application/yaml"}
+MEDIA = {"json": JSON, "yaml": YAML}
 
 
 class FormatQuery(BaseModel):

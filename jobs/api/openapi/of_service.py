@@ -2,7 +2,7 @@
 
 from jobs.api.openapi import shapes
 from jobs.api.openapi.formats import FormatQuery
-from jobs.api.openapi.parts import Answer, Operation
+from jobs.api.openapi.parts import YAML, Answer, Operation
 
 _PAGE = {"Content-Security-Policy": True}
 
@@ -76,7 +76,7 @@ OPERATIONS = (
         query=FormatQuery,
         answers=(
             Answer(200, "An OpenAPI document.", {"type": "object"}, {}, {"Vary": True}),
-            Answer(200, "The same as YAML.", {}, {}, {"Vary": True}, media="application/yaml"),
+            Answer(200, "The same as YAML.", {"type": "object"}, {}, {"Vary": True}, media=YAML),
         ),
         problems=("invalid_request",),
     ),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-JSON, PROBLEM = "application/json", "application/problem+json"
+JSON, YAML, PROBLEM = "application/json", "application/yaml", "application/problem+json"
 Ref = Literal["Submit"]  # a component that is put together from several models
 
 
@@ -14,7 +14,7 @@ Ref = Literal["Submit"]  # a component that is put together from several models
 class Answer:
     """One way to be answered. `headers`: name → whether it always comes. `body`: None for an answer without one.
 
-    Of another media type than JSON the body is told as a string.
+    Of another media type than JSON or YAML the body is told as a string.
     """
 
     status: int

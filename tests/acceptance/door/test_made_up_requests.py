@@ -1,0 +1,103 @@
+"""Requests that a program makes up from the published schema: the real server answers each as that schema says, and none with a fault."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from stack.local import Stack
+from tests.acceptance import records
+from tests.api_client import LIVE, Api
+from tests.published_schema import as_published
+
+SEED = 17
+EXAMPLES, EXAMPLES_IN_FULL = (
+    3,
+    150,
+)  # made up at random for each operation, beside those that try each rule of the schema
+TOOK_SECONDS = 900
+
+# A class may be full, and a job need not be, or be as some header says. What is too large is refused before it is looked at.
+CONFIGURATION = """
+[parameters]
+"header.Prefer" = "respond-async"
+
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", 503]
+
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 412, 422, 429, 503]
+
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 429, 503]
+"""
+
+
+@pytest.fixture
+def stack(four_webs: Stack) -> Stack:
+    return four_webs
+
+
+@pytest.mark.timeout(TOOK_SECONDS)
+def test_nothing_that_is_made_up_from_the_schema_finds_a_fault(stack: Stack, tmp_path: Path, full: bool) -> None:
+    (tmp_path / "schema.json").write_bytes(httpx.Response(200, json=_schema(stack)).content)
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+    try:
+        ran = subprocess.run(_command(stack, full), cwd=tmp_path, capture_output=True, text=True, timeout=TOOK_SECONDS)
+    finally:
+        _forget_all(stack)
+    print(ran.stdout[-20_000:])
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert "passed" in ran.stdout
+
+
+def _schema(stack: Stack) -> dict[str, Any]:
+    """Without the tests' own job types: their params name files that they write to."""
+    document: dict[str, Any] = as_published(httpx.get(f"{stack.url}/api/schema/", trust_env=False)).json()
+    bodies = document["components"]["schemas"]["Submit"]
+    types = {name: ref for name, ref in bodies["discriminator"]["mapping"].items() if not name.startswith("tests.")}
+    bodies["discriminator"]["mapping"], bodies["oneOf"] = types, [{"$ref": ref} for ref in types.values()]
+    content = document["paths"]["/api/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]
+    content["examples"] = {name: example for name, example in content["examples"].items() if name in types}
+    assert types
+    return document
+
+
+def _command(stack: Stack, full: bool) -> list[str]:
+    """One worker: several of its threads trip over one another."""
+    options = {
+        "--url": stack.url,
+        "--header": f"Authorization: Bearer {stack.key}",
+        "--seed": str(SEED),
+        "--max-examples": str(EXAMPLES_IN_FULL if full else EXAMPLES),
+        "--phases": "examples,coverage,fuzzing" if full else "examples,fuzzing",
+        "--checks": "all",
+        "--workers": "1",
+        "--generation-database": "none",
+    }
+    flat = [part for pair in options.items() for part in pair]
+    program = str(Path(sys.executable).with_name("st"))
+    return [
+        program,
+        "--no-color",
+        "--config-file",
+        "schemathesis.toml",
+        "run",
+        "schema.json",
+        *flat,
+        "--no-shrink",
+        "--continue-on-failure",
+    ]
+
+
+def _forget_all(stack: Stack) -> None:
+    """The stack is left as it was found."""
+    with Api(stack.url, stack.key) as api:
+        for job in api.http.get("/jobs", params={"state": [*LIVE], "page_size": 100}).json()["jobs"]:
+            api.cancel(job["id"])
+        for name in ("light", "heavy"):
+            api.drained(name)
+    records.forget_unrecorded(stack.database_url)
