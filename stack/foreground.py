@@ -58,6 +58,7 @@ def where_to_look(stack: Stack) -> list[str]:
     folder = stack.data_dir
     rows = [
         ("jobs", f"{stack.url}/api/v1/jobs   (key in {folder / 'demo-key'})"),
+        ("docs", f"{stack.url}/api/docs/"),
         ("admin", f"{stack.url}/admin/   {_admin_account(folder / 'admin-password')}".rstrip()),
         ("Flower", f"http://127.0.0.1:{stack.flower_port}   (user admin, password in {folder / 'flower-password'})"),
         ("metrics", f"{stack.url}/metrics"),

@@ -80,7 +80,7 @@ def _up(data_dir: Path, output: Path, history: History) -> Iterator[tuple[subpro
 
 
 def _must_say_where_to_look(data_dir: Path, output: Path) -> None:
-    words = ("demo-key", "/admin/", "Flower", "/metrics", "logs")
+    words = ("demo-key", "/api/docs/", "/admin/", "Flower", "/metrics", "logs")
     eventually(lambda: all(word in output.read_text() for word in words), 5)
     for secret in ("demo-key", "admin-password", "flower-password"):
         assert stat.S_IMODE((data_dir / secret).stat().st_mode) == 0o600

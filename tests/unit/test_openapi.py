@@ -136,6 +136,14 @@ def test_the_body_of_each_type_is_told_with_its_params(name: str) -> None:
         assert not submit.is_valid(wrong), wrong
 
 
+def test_generators_of_clients_find_no_two_models_of_one_name_and_no_object_as_default() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    titles = [schema["title"] for schema in schemas.values() if "title" in schema]
+    assert sorted(titles) == sorted(set(titles))
+    bodies = [schema for name, schema in schemas.items() if name.startswith("Submit.")]
+    assert [part for body in bodies for part in body["properties"].values() if part.get("default") == {}] == []
+
+
 def test_a_type_that_there_is_not_does_not_fit() -> None:
     assert not _validator({"$ref": "#/components/schemas/Submit"}).is_valid({"type": "no.such_type", "params": {}})
 

@@ -9,6 +9,14 @@ from jobs.api.openapi.models import REF, schema_of
 from jobs.api.serializers import SubmitBody
 from jobs.registry import JobType
 
+_TOLD = {
+    "max_wait_seconds": "How long the job may wait for its start; at most, and by default, as long as its class lets it.",
+    "timeout_seconds": "How long one attempt may take; at most its class's ceiling. By default what its type or class says.",
+    "deadline_seconds": "From now; of all deadlines the earliest counts.",
+    "deadline_at": "RFC 3339, with an offset; of all deadlines the earliest counts.",
+    "labels": "For the caller's own use: jobs can be listed by them.",
+}
+
 
 def submit_components(types: Iterable[JobType]) -> dict[str, Any]:
     """`Submit`: any of the bodies. Without types it says only what holds for all of them."""
@@ -17,7 +25,7 @@ def submit_components(types: Iterable[JobType]) -> dict[str, Any]:
         found |= _of_params(job_type)
         found[_body_name(job_type)] = _body(job_type)
     bodies = {job_type.name: REF.format(model=_body_name(job_type)) for job_type in types}
-    return {"Submit": _any_of(bodies) if bodies else schema_of(SubmitBody), **found}
+    return {"Submit": _any_of(bodies) if bodies else _any_type(), **found}
 
 
 def submit_examples(types: Iterable[JobType]) -> dict[str, Any]:
@@ -32,17 +40,32 @@ def _of_params(job_type: JobType) -> dict[str, Any]:
     """A type's name has no `-`, so no model within one type is called as another type."""
     name = f"Params.{job_type.name}"
     schema = job_type.params.model_json_schema(ref_template=REF.format(model=f"{name}-{{model}}"))
-    within = {f"{name}-{model}": part for model, part in schema.pop("$defs", {}).items()}
-    return {name: schema, **within}
+    found = {name: schema, **{f"{name}-{model}": part for model, part in schema.pop("$defs", {}).items()}}
+    for part in found.values():
+        part.pop(
+            "title", None
+        )  # of two types that share a model each has its own; by its title a generator would name both alike
+    return found
 
 
 def _body(job_type: JobType) -> dict[str, Any]:
-    schema = schema_of(SubmitBody)
+    schema = _any_type()
     schema["properties"] |= {
         "type": {"type": "string", "const": job_type.name},
         "params": {"$ref": REF.format(model=f"Params.{job_type.name}")},
     }
     schema["required"] = ["type", "params"] if _needs_some(job_type.params) else ["type"]
+    return schema
+
+
+def _any_type() -> dict[str, Any]:
+    schema = schema_of(SubmitBody)
+    schema.pop("title")
+    for name, text in _TOLD.items():
+        schema["properties"][name]["description"] = text
+    for part in schema["properties"].values():
+        if not part.get("default"):  # nothing, which goes without saying; generators of clients stumble over {}
+            part.pop("default", None)
     return schema
 
 
