@@ -9,9 +9,11 @@ import pytest
 import yaml
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
+from hypothesis import example, given
+from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from jobs import registry
+from jobs import idempotency, registry
 from jobs.api.errors import TITLES
 from jobs.api.openapi import formats, headers, problems
 from jobs.api.openapi.document import document
@@ -101,10 +103,10 @@ def test_every_body_has_examples_and_they_fit(name: str) -> None:
     content = CONTENTS[name]
     if name.startswith(("get /api/schema/ 200", "get /api/docs/ 200", "get / 200")):
         return
-    examples = [_value(example) for example in content["examples"].values()]
+    examples = [_value(one) for one in content["examples"].values()]
     assert examples
-    for example in examples:
-        _validator(content["schema"]).validate(example)
+    for one in examples:
+        _validator(content["schema"]).validate(one)
 
 
 def _value(example: dict[str, Any]) -> Any:
@@ -120,6 +122,18 @@ def test_the_example_of_a_header_fits(name: str) -> None:
     schema, text, example = headers.RESPONSE[name]
     _validator(schema).validate(example)
     assert text
+
+
+@given(st.text('ab!~-.,"\\ é', max_size=6).filter(lambda text: text == text.strip()))
+@example("k" * 255)
+@example("k" * 256)
+def test_an_idempotency_key_is_told_as_it_is_read(header: str) -> None:
+    try:
+        idempotency.read(header, "POST", "/", {})
+        is_read = True
+    except idempotency.BadKey:
+        is_read = False
+    assert _validator(headers.REQUEST["Idempotency-Key"][0]).is_valid(header) is is_read
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -11,7 +11,8 @@ TEXT = {"type": "string"}
 # name → (schema, what it says, example). Where the schema is any text, what cannot be read is ignored.
 REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     "Idempotency-Key": (
-        {"type": "string", "minLength": 1},
+        # Bare without comma, quote and backslash; or quoted, the last two then behind a backslash.
+        {"type": "string", "pattern": r"""^([!#-+.-\[\]-~-]{1,255}|"([!#-\[\]-~]|\\["\\]){1,255}")$"""},
         "1 to 255 visible ASCII characters, quoted or not. The request may then be sent again: one job comes of it.",
         "order-17",
     ),
