@@ -5,6 +5,7 @@ The clients of the tests (in_process_api.py, api_client.py) call `must_be_publis
 
 import json
 import re
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -33,6 +34,7 @@ _CORS = "access-control-"
 # What an address that is not in the schema, or a method that is not, is answered with.
 _UNKNOWN_ADDRESS = {problems.PROBLEMS[code].status: code for code in ("not_found", *problems.ANYWHERE)}
 _UNKNOWN_METHOD = {**_UNKNOWN_ADDRESS, 401: "unauthorized", 405: "method_not_allowed"}
+_making = threading.RLock()
 _OTHERS = re.compile(r"/(admin|static)(/|$)")
 
 
@@ -148,8 +150,13 @@ def _document() -> dict[str, Any]:
     return document()
 
 
-@cache
 def _paths() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
+    with _making:
+        return _patterns()
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
     """Those without a variable come first."""
     paths = sorted(_document()["paths"].items(), key=lambda item: "{" in item[0])
     return [(_pattern(path, item), item) for path, item in paths]
@@ -170,8 +177,13 @@ def _resolved(header: dict[str, Any]) -> dict[str, Any]:
     return dict(_document()["components"]["headers"][header["$ref"].rpartition("/")[2]]) if "$ref" in header else header
 
 
-@cache
 def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
-    """Each is made once: that takes milliseconds, to use it microseconds."""
+    """Each is made once: that takes milliseconds, to use it microseconds. Of two hundred threads that want it at once one makes it."""
+    with _making:
+        return _made(schema)
+
+
+@cache
+def _made(schema: str) -> jsonschema_rs.Draft202012Validator:
     whole = {**json.loads(schema), "components": {"schemas": _document()["components"]["schemas"]}}
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)

@@ -10,7 +10,6 @@ from django.shortcuts import render
 
 from jobs.api.errors import Problem
 from jobs.api.openapi import formats
-from jobs.api.openapi.document import document
 from jobs.api.openapi.formats import Format
 from jobs.api.requests import from_loopback, has_scope
 from jobs.keys import READ
@@ -42,6 +41,10 @@ def schema(request: HttpRequest) -> HttpResponse:
 @cache
 def _text(form: Format, with_types: bool) -> str:
     """Job types are registered before the first request, and stay."""
+    from jobs.api.openapi.document import (
+        document,
+    )  # its models cost each web process's first caller 40 ms, who asks for a job
+
     return formats.written(document(with_types), form)
 
 
