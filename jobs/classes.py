@@ -144,9 +144,14 @@ def _consistent(cost_class: CostClass) -> CostClass:
     return cost_class
 
 
+def variables() -> set[str]:
+    """All that set a number of a class."""
+    return {variable(name, field) for name in settings.COST_CLASSES for field in RANGES}
+
+
 def _refuse_unknown_variables(names: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """A misspelt WEIGHBRIDGE_HEAVY_PROCESES, or WEIGHBRIDGE_HEVY_PROCESSES, would otherwise change nothing, silently."""
-    known = {variable(name, field) for name in names for field in RANGES}
+    known = variables()
     for given in environ:
         if given.startswith("WEIGHBRIDGE_") and given not in known and _means_a_class(given, names):
             (nearest,) = get_close_matches(given, sorted(known), n=1, cutoff=0.0)

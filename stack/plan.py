@@ -47,9 +47,10 @@ def check() -> None:
     from django.conf import settings
     from django.core import checks
 
+    from jobs import classes
     from project import env
 
-    for sentence in env.misspelt(os.environ, dir(settings)):
+    for sentence in env.misspelt(os.environ, {*dir(settings), *classes.variables()}):
         print(f"Warning: {sentence}", file=sys.stderr)
     for message in checks.run_checks():
         if message.is_serious():

@@ -27,6 +27,12 @@ def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
     assert f"Warning: {meant}\n" in ran.stderr
 
 
+def test_a_variable_of_a_class_is_no_misspelt_one(tmp_path: Path) -> None:
+    ran = _plan(tmp_path, WEIGHBRIDGE_HEAVY_PROCESSES="2")
+    assert ran.returncode == 0
+    assert "WEIGHBRIDGE_HEAVY_PROCESSES" not in ran.stderr
+
+
 def test_a_module_with_an_error_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "own_jobs.py").write_text("import json\n\nprize = price\n")
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
