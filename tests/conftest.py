@@ -26,6 +26,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByStack(config, log)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def flush_fast() -> None:
+    from tests import fast_flush  # only now: it needs Django's settings
+
+    fast_flush.install()
+
+
 @pytest.fixture(scope="session")
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether the long counts were asked for."""
