@@ -48,14 +48,14 @@ class Sizes:
 
 
 SHORT = Sizes(
-    waiting.Size(rounds=5, waits=20, polls=RUNNING),
+    waiting.Size(rounds=4, waits=25, polls=RUNNING),
     serving.Size(rounds=3, submits=300, reads=1000),
     held.Size(rounds=2, callers=500, reads=500),
 )
 LONG = Sizes(
-    waiting.Size(rounds=20, waits=50, polls=RUNNING),
-    serving.Size(rounds=15, submits=1000, reads=4000),
-    held.Size(rounds=7, callers=500, reads=3000),
+    waiting.Size(rounds=16, waits=50, polls=RUNNING),
+    serving.Size(rounds=12, submits=600, reads=2000),
+    held.Size(rounds=6, callers=500, reads=2000),
 )
 NAMES = ("waiting", "serving", "held")  # in this order: the last two want no worker beside them
 

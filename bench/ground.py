@@ -1,4 +1,7 @@
-"""Where it is measured: a running stack, and the jobs of a measurement, which bear a label."""
+"""Where it is measured: a running stack, and the jobs of a measurement, which bear a label.
+
+The database is asked in plain SQL, since a process that measures is to hold no Django.
+"""
 
 from __future__ import annotations
 
