@@ -115,12 +115,12 @@ def _run(stack: Stack, folder: Path, names: Collection[str], sizes: Sizes) -> No
     ground = Ground(stack, waits_in="light", runs_in="heavy")
     _print([_machine()])
     if "waiting" in names:
-        _print(waiting.measured(ground, sizes.waiting).lines())
+        _print(waiting.measured(ground, sizes.waiting, tell).lines())
         stack.stop_program(WORKER)
     if "serving" in names:
-        _print(serving.measured(ground, sizes.serving, folder).lines())
+        _print(serving.measured(ground, sizes.serving, folder, tell).lines())
     if "held" in names:
-        _print(held.measured(ground, sizes.held).lines())
+        _print(held.measured(ground, sizes.held, tell).lines())
 
 
 def _machine() -> str:

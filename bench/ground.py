@@ -16,7 +16,7 @@ from bench.load import Connection, Unexpected, request
 from stack.local import Stack
 
 JOBS = "/api/v1/jobs"
-LOOK_SECONDS = 0.005
+LOOK_SECONDS = 0.05  # each look at the database is a new connection, which costs milliseconds of processor time
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,12 @@ class Ground:
         return psycopg.connect(self.stack.database_url, autocommit=True)
 
 
-def wait_until(condition: Callable[[], bool], what: str, within_seconds: float = 30.0) -> None:
+def wait_until(
+    condition: Callable[[], bool], what: str, within_seconds: float = 30.0, look_seconds: float = LOOK_SECONDS
+) -> None:
     """Raises Unexpected when it takes longer."""
     until = time.monotonic() + within_seconds
     while not condition():
         if time.monotonic() > until:
             raise Unexpected(f"After {within_seconds:.0f} s {what}.")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(look_seconds)

@@ -7,7 +7,7 @@ wait, whose jobs are to be withdrawn when their callers leave (P38).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -77,12 +77,16 @@ class Report:
         ]
 
 
-def measured(ground: Ground, size: Size) -> Report:
+def measured(ground: Ground, size: Size, say: Callable[[str], None] = lambda sentence: None) -> Report:
+    """`say` gets a sentence for each round."""
     web = WebProcesses(ground.stack.pid("web"))
     drive(ground.stack.port, HEALTHZ, size.reads, 1, expected=200)
-    report = Report(size, [_round(ground, size, web) for _ in range(size.rounds)])
+    rounds = []
+    for number in range(1, size.rounds + 1):
+        say(f"Held, round {number} of {size.rounds} …")
+        rounds.append(_round(ground, size, web))
     ground.clear()
-    return report
+    return Report(size, rounds)
 
 
 def _round(ground: Ground, size: Size, web: WebProcesses) -> Round:
@@ -124,12 +128,16 @@ def _leave(callers: Sequence[Connection]) -> float:
 
 def _until_closed(ground: Ground, callers: Sequence[Connection], left_at: float) -> float:
     ports = {caller.port for caller in callers}
-    wait_until(lambda: not server_ends(ground.stack.port, ports), "connections of callers who left are open")
+    wait_until(
+        lambda: not server_ends(ground.stack.port, ports),
+        "connections of callers who left are open",
+        look_seconds=0.002,
+    )
     return time.time() - left_at
 
 
 def _withdrawn(ground: Ground, size: Size) -> float:
-    """By the database's clock, which is this machine's."""
+    """By the database's clock, which is this machine's: so it matters little how often we look."""
     ground.clear()
     with _held(ground, [ground.submit(ground.waits_in, prefer=WAIT)] * size.callers) as callers:
         left_at = _leave(callers)

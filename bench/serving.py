@@ -70,14 +70,15 @@ class Report:
         ]
 
 
-def measured(ground: Ground, size: Size, folder: Path) -> Report:
-    """`folder` is for what the other ways' servers write."""
+def measured(ground: Ground, size: Size, folder: Path, say: Callable[[str], None] = lambda sentence: None) -> Report:
+    """`folder` is for what the other ways' servers write; `say` gets a sentence for each round."""
     with all_ways(ground.stack, size.web_processes, folder) as ways:
         names = [way.name for way in ways]
         report = Report(size, {name: Passes() for name in names}, {name: Passes() for name in names}, {})
         for way in ways:
             _round(ground, way, _warm_up(size), Passes(), Passes())
-        for _ in range(size.rounds):
+        for number in range(1, size.rounds + 1):
+            say(f"Serving, round {number} of {size.rounds} …")
             for way in ways:
                 _round(ground, way, size, report.submits[way.name], report.reads[way.name])
         return Report(size, report.submits, report.reads, {way.name: way.processes.memory() for way in ways})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -57,11 +57,13 @@ class Report:
         ]
 
 
-def measured(ground: Ground, size: Size) -> Report:
+def measured(ground: Ground, size: Size, say: Callable[[str], None] = lambda sentence: None) -> Report:
+    """`say` gets a sentence for each round."""
     _waited(ground)  # its web process has listened for no notices yet
     waited: list[float] = []
     polled: list[float] = []
-    for _ in range(size.rounds):
+    for number in range(1, size.rounds + 1):
+        say(f"Waiting, round {number} of {size.rounds} …")
         waited += [_waited(ground) for _ in range(size.waits)]
         with ThreadPoolExecutor(size.polls) as callers:
             polled += list(callers.map(_polled, [ground] * size.polls))
