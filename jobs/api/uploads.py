@@ -127,7 +127,9 @@ class OneUpload(View):
     def delete(self, request: Request, upload_id: UUID) -> HttpResponseBase:
         if not uploads.discard(_theirs(request, upload_id)):
             raise Problem(409, "upload_in_use", "A job that has not ended names this upload; it stays until then.")
-        return HttpResponse(status=204)
+        answer = HttpResponse(status=204)
+        del answer["Content-Type"]  # which Django gives it, though there is nothing that it could be the type of
+        return answer
 
 
 def _theirs(request: Request, upload_id: UUID) -> Upload:
