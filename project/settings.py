@@ -66,8 +66,8 @@ CORS_ALLOW_HEADERS = [
     *("if-range", "prefer", "range", "traceparent", "x-deadline-ms", "x-request-id"),
 ]
 CORS_EXPOSE_HEADERS = [
-    *("Content-Disposition", "Content-Range", "ETag", "Idempotency-Replayed", "Location", "Preference-Applied"),
-    *("RateLimit", "RateLimit-Policy", "Retry-After", "Server-Timing", "X-Request-Id"),
+    *("Accept-Ranges", "Content-Disposition", "Content-Range", "ETag", "Idempotency-Replayed", "Location"),
+    *("Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After", "Server-Timing", "X-Request-Id"),
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
