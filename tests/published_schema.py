@@ -15,6 +15,7 @@ import jsonschema_rs
 
 from jobs.api.openapi import problems
 from jobs.api.openapi.document import document
+from jobs.api.openapi.parts import ANY_TYPE
 
 # What a server, Django or the CORS library puts on any answer.
 _ANYWHERE = {
@@ -35,6 +36,7 @@ _CORS = "access-control-"
 _UNKNOWN_ADDRESS = {problems.PROBLEMS[code].status: code for code in ("not_found", *problems.ANYWHERE)}
 _UNKNOWN_METHOD = {**_UNKNOWN_ADDRESS, 401: "unauthorized", 405: "method_not_allowed"}
 _making = threading.RLock()
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 _OTHERS = re.compile(r"/(admin|static)(/|$)")
 
 
@@ -81,10 +83,13 @@ class _Answered:
         response = operation["responses"].get(str(self._status))
         self._must(response is not None, f"status {self._status} is not published for it")
         self._like_headers(response["headers"])
-        if self._method == "HEAD" or "content" not in response:
+        if "content" not in response:
             self._must(self._body == b"", "it has a body")
-            return
-        self._like_content(response["content"])
+            self._must("content-type" not in self._headers, "it has the media type of a body")
+        elif self._method == "HEAD":
+            self._must(self._body == b"", "it has a body")
+        else:
+            self._like_content(response["content"])
 
     def _like_headers(self, published: dict[str, Any]) -> None:
         names = {name.lower(): _resolved(header) for name, header in published.items()}
@@ -97,6 +102,9 @@ class _Answered:
 
     def _like_content(self, content: dict[str, Any]) -> None:
         media = self._headers.get("content-type", "").partition(";")[0]
+        if media not in content and ANY_TYPE in content:
+            self._must(bool(_MEDIA_TYPE.fullmatch(media)), f"{media!r} is no media type")
+            return  # a file, of whatever its author says
         self._must(media in content, f"media type {media!r} is not published")
         schema = content[media]["schema"]
         if media.endswith("json"):

@@ -189,7 +189,7 @@ _ENDED = {
     "deadline_exceeded": "It had not ended at the batch's deadline, and was cancelled.",
     "cancelled": "It was cancelled.",
 }
-_REFUSALS = {
+REFUSALS = {
     "queue_full": "Its class was full.",
     "type_unavailable": "No live worker of its class knew its type.",
     "too_many_jobs": "The client had as many jobs waiting and running as it may have at once.",
@@ -201,7 +201,7 @@ _LASTING = {"deadline_infeasible", "idempotency_mismatch"}
 
 
 def _refused_item(reason: str) -> dict[str, Any]:
-    return {"ok": False, "error": _error(reason, _REFUSALS[reason], reason not in _LASTING), "job": None}
+    return {"ok": False, "error": _error(reason, REFUSALS[reason], reason not in _LASTING), "job": None}
 
 
 def _error(code: str, message: str, retryable: bool) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from jobs import idempotency, registry
+from jobs.api.batch_bodies import REFUSALS
 from jobs.api.errors import TITLES
 from jobs.api.openapi import formats, headers, problems
 from jobs.api.openapi.document import document
 from jobs.api.openapi.operations import OPERATIONS
+from jobs.api.openapi.parts import Operation
 from jobs.states import Refusal
 
 DOCUMENT = document()
@@ -66,18 +68,30 @@ def _routed(patterns: Any, before: str = "/") -> Iterator[tuple[tuple[str, str],
 
 
 def test_every_problem_is_described_and_used() -> None:
-    assert problems.PROBLEMS.keys() == TITLES.keys()
+    assert {code for code, kind in problems.PROBLEMS.items() if not kind.codes} == TITLES.keys()
     used = {code for operation in OPERATIONS for code in operation.problems} | {*problems.ANYWHERE}
     assert TITLES.keys() - used - {"unauthorized", "forbidden"} == ONLY_ANYWHERE
 
 
 def test_every_refusal_of_admission_is_one_of_a_submit() -> None:
-    (submit,) = [operation for operation in OPERATIONS if operation.name == "submit"]
-    assert set(get_args(Refusal)) <= {*submit.problems, *problems.ANYWHERE}
+    one, many = ({*_named(name).problems, *problems.ANYWHERE} for name in ("submit", "submitBatch"))
+    assert set(get_args(Refusal)) <= many
+    assert set(get_args(Refusal)) - {"batch_too_large"} <= one
+
+
+def _named(name: str) -> Operation:
+    (found,) = [operation for operation in OPERATIONS if operation.name == name]
+    return found
+
+
+def test_every_refusal_of_an_item_is_one_of_a_batch_of_which_none_is_admitted() -> None:
+    assert {*problems.PROBLEMS["none_admitted"].codes} == REFUSALS.keys()
+    many = _named("submitBatch").problems
+    assert REFUSALS.keys() <= {*many}
 
 
 def test_a_page_of_another_origin_may_read_every_header() -> None:
-    assert headers.RESPONSE.keys() - NOT_FOR_PAGES == set(settings.CORS_EXPOSE_HEADERS)
+    assert {*map(headers.name_of, headers.RESPONSE)} - NOT_FOR_PAGES == set(settings.CORS_EXPOSE_HEADERS)
 
 
 # ── Useful ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,22 +153,36 @@ def test_an_idempotency_key_is_told_as_it_is_read(header: str) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_the_body_of_each_type_is_told_with_its_params(name: str) -> None:
     job_type, submit = registry.get(name), _validator({"$ref": "#/components/schemas/Submit"})
+    many = _validator({"$ref": "#/components/schemas/SubmitBatch"})
     assert job_type is not None
     good: dict[str, Any] = {"type": name, "params": job_type.example}
     submit.validate(good)
+    many.validate({"jobs": {"a": good, "b": {**good, "key": "order-17"}}})
     for wrong in (
         {**good, "params": 5},
         {**good, "surprise": 1},
         {**good, "params": {**good["params"], "surprise": 1}},
     ):
         assert not submit.is_valid(wrong), wrong
+        assert not many.is_valid({"jobs": {"a": good, "b": wrong}}), wrong
+    assert not submit.is_valid({**good, "key": "order-17"}), "only an item of a batch has a key of its own"
+    assert not many.is_valid({"jobs": {"a": {**good, "key": "two words"}}})
+
+
+@pytest.mark.parametrize("jobs", [{}, {"": {}}, {"n" * 65: {}}, {f"n{number}": {} for number in range(101)}, [], None])
+def test_what_cannot_be_the_jobs_of_a_batch_does_not_fit(jobs: Any) -> None:
+    job = {"type": "numbers.sum_squares", "params": {"n": 1000}}
+    given = dict.fromkeys(jobs, job) if isinstance(jobs, dict) else jobs
+    many = _validator({"$ref": "#/components/schemas/SubmitBatch"})
+    assert not many.is_valid({"jobs": given})
+    assert many.is_valid({"jobs": {"n": job}})
 
 
 def test_generators_of_clients_find_no_two_models_of_one_name_and_no_object_as_default() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     titles = [schema["title"] for schema in schemas.values() if "title" in schema]
     assert sorted(titles) == sorted(set(titles))
-    bodies = [schema for name, schema in schemas.items() if name.startswith("Submit.")]
+    bodies = [schema for name, schema in schemas.items() if name.startswith(("Submit", "BatchItem"))]
     assert [part for body in bodies for part in body["properties"].values() if part.get("default") == {}] == []
 
 

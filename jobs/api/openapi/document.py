@@ -10,7 +10,7 @@ from jobs import registry
 from jobs.api.openapi import headers, params, problems
 from jobs.api.openapi.models import REF, component_of
 from jobs.api.openapi.operations import OPERATIONS
-from jobs.api.openapi.parts import JSON, PROBLEM, YAML, Answer, Operation
+from jobs.api.openapi.parts import ANY_TYPE, JSON, PROBLEM, YAML, Answer, Operation
 from jobs.registry import JobType
 
 _IN_PATH = {
@@ -22,8 +22,11 @@ _IN_PATH = {
     },
     "name": {"type": "string", "pattern": "^[^/]+$"},
 }
+_IN_PATH |= dict.fromkeys(("batch_id", "upload_id"), _IN_PATH["job_id"])
 _TAGS = {
     "Jobs": "Submit, read, wait for, list and cancel jobs. A client sees only its own.",
+    "Batches": "Many jobs, one deadline, and whatever was done by then.",
+    "Files": "What jobs read, sent before, and what they left.",
     "Classes": "The room in each cost class.",
     "Types": "What can be submitted.",
     "You": "The caller, as it may know itself.",
@@ -54,7 +57,7 @@ def document(with_types: bool = True) -> dict[str, Any]:
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "A key of a client."}},
             "headers": {name: _header(name) for name in headers.RESPONSE},
             "examples": {code: {"summary": code, "value": problems.example(code)} for code in problems.PROBLEMS},
-            "schemas": {**_shapes(), **_problems(), **params.submit_components(types)},
+            "schemas": {**_shapes(), **_problems(), **params.components(types)},
         },
     }
 
@@ -118,10 +121,18 @@ def _asked_header(name: str) -> dict[str, Any]:
 
 
 def _body(operation: Operation, types: Sequence[JobType]) -> dict[str, Any]:
-    of_types = params.submit_examples(types) if operation.body == "Submit" else {}
-    name = operation.body if isinstance(operation.body, str) else operation.body.__name__ if operation.body else ""
-    content = {"schema": _ref(name), "examples": _examples({**of_types, **operation.body_examples})}
-    return {"required": True, "content": {JSON: content}}
+    of_types = params.examples(types).get(str(operation.body), {})
+    examples = _examples({**of_types, **operation.body_examples})
+    return {
+        "required": True,
+        "content": {operation.body_media: {"schema": _schema(operation.body), "examples": examples}},
+    }
+
+
+def _schema(body: type[BaseModel] | str | dict[str, Any] | None) -> dict[str, Any]:
+    if isinstance(body, dict):
+        return body
+    return _ref(body.__name__ if isinstance(body, type) else str(body))
 
 
 def _ref(name: str) -> dict[str, str]:
@@ -148,10 +159,11 @@ def _responses(operation: Operation) -> dict[str, Any]:
 
 def _add(found: dict[str, Any], status: int, text: str, content: dict[str, Any], given: dict[str, bool]) -> None:
     """Two kinds of answer of one status share an entry; what only one of them bears is optional then."""
-    shown = {name: {"$ref": f"#/components/headers/{name}"} for name in given}
-    required = {name for name, always in given.items() if always}
     entry = found.setdefault(str(status), {"description": text, "headers": {}})
-    entry["headers"] |= {name: _header(name, required=True) if name in required else ref for name, ref in shown.items()}
+    entry["headers"] |= {
+        headers.name_of(key): _header(key, required=True) if always else {"$ref": f"#/components/headers/{key}"}
+        for key, always in given.items()
+    }
     if content:
         entry["content"] = {**entry.get("content", {}), **content}
     if entry["description"] != text:
@@ -162,7 +174,7 @@ def _content(answer: Answer) -> dict[str, Any]:
     if answer.body is None:
         return {}
     if isinstance(answer.body, dict):
-        schema = answer.body if answer.media in {JSON, YAML} else {"type": "string"}
+        schema = answer.body if answer.media in {JSON, YAML, ANY_TYPE} else {"type": "string"}
     else:
         schema = _ref(answer.body.__name__)
     content: dict[str, Any] = {"schema": schema}
@@ -186,7 +198,9 @@ def _by_status(codes: Sequence[str]) -> dict[int, list[str]]:
 def _any_problem(codes: list[str]) -> dict[str, Any]:
     refs = {code: REF.format(model=problems.component(code)) for code in codes}
     one_of = [{"$ref": ref} for ref in refs.values()]
-    schema = {"oneOf": one_of, "discriminator": {"propertyName": "code", "mapping": refs}}
+    schema: dict[str, Any] = {"oneOf": one_of}
+    if not any(problems.PROBLEMS[code].codes for code in codes):
+        schema["discriminator"] = {"propertyName": "code", "mapping": refs}
     examples = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
     return {"schema": schema if len(codes) > 1 else one_of[0], "examples": examples}
 

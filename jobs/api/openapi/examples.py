@@ -25,7 +25,7 @@ QUEUED_SUMMARY: dict[str, Any] = {
     "error": None,
     "timings": NO_TIMES,
     "labels": {"team": "ops"},
-    "links": {"self": f"/api/v1/jobs/{ID}"},
+    "links": {"self": f"/api/v1/jobs/{ID}", "batch": None},
 }
 RUNNING_SUMMARY = {
     **QUEUED_SUMMARY,
@@ -55,12 +55,89 @@ FAILED_SUMMARY = {
     },
 }
 
-QUEUED = {**QUEUED_SUMMARY, "result": None}
-RUNNING = {**RUNNING_SUMMARY, "result": None}
-SUCCEEDED = {**SUCCEEDED_SUMMARY, "result": {"sum": 14}}
-FAILED = {**FAILED_SUMMARY, "result": None}
+ARTIFACT = {
+    "name": "table.csv",
+    "bytes": 16,
+    "sha256": "f8f1d3182a60ba263284110ededcb608d185f0b72111fa713ad7a35cdc622fa1",
+    "content_type": "text/csv",
+    "link": f"/api/v1/jobs/{ID}/artifacts/table.csv",
+}
+QUEUED = {**QUEUED_SUMMARY, "result": None, "artifacts": []}
+RUNNING = {**RUNNING_SUMMARY, "result": None, "artifacts": []}
+SUCCEEDED = {**SUCCEEDED_SUMMARY, "result": {"sum": 14}, "artifacts": [ARTIFACT]}
+FAILED = {**FAILED_SUMMARY, "result": None, "artifacts": []}
 CANCELLED = {**QUEUED, "state": "cancelled", "finished_at": "2030-01-31T12:00:01.000Z"}
 BEING_CANCELLED = {**RUNNING, "cancel_requested_at": "2030-01-31T12:00:01.500Z"}
+
+OTHER_ID = "0193e3a0-5c1e-7b6a-9f7e-2f6a4c3d9b11"
+BATCH_ID = "0193e3a0-5c1e-7b6a-9f7e-2f6a4c3d9b0f"
+_NO_COUNTS = {
+    "total": 2,
+    "ok": 0,
+    "failed": 0,
+    "cancelled": 0,
+    "deadline_exceeded": 0,
+    "refused": 0,
+    "pending": 0,
+}
+RUNNING_BATCH: dict[str, Any] = {
+    "id": BATCH_ID,
+    "state": "running",
+    "atomic": True,
+    "accepted_at": "2030-01-31T12:00:00.000Z",
+    "deadline_at": "2030-01-31T12:00:01.200Z",
+    "cancel_requested_at": None,
+    "sealed_at": None,
+    "partial": True,
+    "counts": {**_NO_COUNTS, "pending": 2},
+    "results": {},
+    "jobs": {"a1": ID, "a2": OTHER_ID},
+    "links": {"self": f"/api/v1/batches/{BATCH_ID}"},
+}
+_A1 = {"ok": True, "data": {"sum": 14}, "job": ID}
+
+
+def _not_done(code: str, message: str, retryable: bool, job: str | None = OTHER_ID) -> dict[str, Any]:
+    error = {"code": code, "message": message, "retryable": retryable, "stopped_by": None, "details": None}
+    return {"ok": False, "error": error, "job": job}
+
+
+CLASS_WAS_FULL = _not_done("queue_full", "Its class was full.", True, job=None)
+ADMITTED_IN_PART = {
+    **RUNNING_BATCH,
+    "atomic": False,
+    "counts": {**_NO_COUNTS, "refused": 1, "pending": 1},
+    "results": {"a2": CLASS_WAS_FULL},
+    "jobs": {"a1": ID, "a2": None},
+    "room": {"light": 0},
+}
+CUT_OFF_BATCH = {
+    **RUNNING_BATCH,
+    "state": "finished",
+    "sealed_at": "2030-01-31T12:00:01.200Z",
+    "counts": {**_NO_COUNTS, "ok": 1, "deadline_exceeded": 1},
+    "results": {
+        "a1": _A1,
+        "a2": _not_done("deadline_exceeded", "It had not ended at the batch's deadline, and was cancelled.", False),
+    },
+}
+CANCELLED_BATCH = {
+    **RUNNING_BATCH,
+    "state": "cancelled",
+    "cancel_requested_at": "2030-01-31T12:00:01.000Z",
+    "sealed_at": "2030-01-31T12:00:01.000Z",
+    "counts": {**_NO_COUNTS, "ok": 1, "cancelled": 1},
+    "results": {"a1": _A1, "a2": _not_done("cancelled", "It was cancelled.", False)},
+}
+
+UPLOAD = {
+    "id": ID,
+    "bytes": 16,
+    "sha256": ARTIFACT["sha256"],
+    "created_at": "2030-01-31T12:00:00.000Z",
+    "kept_until": "2030-02-01T12:00:00.000Z",
+    "links": {"self": f"/api/v1/uploads/{ID}"},
+}
 
 CLASS = {
     "name": "light",
@@ -83,9 +160,18 @@ TYPE = {
 CLIENT = {
     "name": "shop",
     "scopes": ["jobs:cancel", "jobs:read", "jobs:submit"],
-    "quotas": {"submits_per_minute": 60, "max_jobs": None, "jobs": 3},
+    "quotas": {
+        "submits_per_minute": 60,
+        "max_jobs": None,
+        "jobs": 3,
+        "max_uploads_bytes": 1_073_741_824,
+        "uploads_bytes": 16,
+    },
     "limits": {
         "body_bytes": 81_920,
+        "batch_jobs": 100,
+        "batch_bytes": 4_194_304,
+        "upload_bytes": 67_108_864,
         "labels": 16,
         "page_size": 100,
         "wait_seconds": 60,

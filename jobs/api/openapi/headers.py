@@ -13,12 +13,12 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     "Idempotency-Key": (
         # Bare without comma, quote and backslash; or quoted, the last two then behind a backslash.
         {"type": "string", "pattern": r"""^([!#-+.-\[\]-~-]{1,255}|"([!#-\[\]-~]|\\["\\]){1,255}")$"""},
-        "1 to 255 visible ASCII characters, quoted or not. The request may then be sent again: one job comes of it.",
+        "1 to 255 visible ASCII characters, quoted or not. The request may then be sent again: one job, batch or upload comes of it.",
         "order-17",
     ),
     "Prefer": (
         TEXT,
-        f"`wait=N`: answer when the job has ended, or after N seconds, at most {LONGEST_SECONDS}. `respond-async`: at once.",
+        f"`wait=N`: answer when the job or batch has ended, or after N seconds, at most {LONGEST_SECONDS}. `respond-async`: at once.",
         "wait=20",
     ),
     "X-Deadline-Ms": (
@@ -38,10 +38,17 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     ),
     "If-None-Match": (
         TEXT,
-        "ETags of states that the caller has: 304 if the job is in one of them.",
+        "ETags of what the caller has: 304 if the job, or the file, is still that.",
         '"0123456789abcdef"',
     ),
     "If-Match": (TEXT, "ETags of states: 412 unless the job is in one of them.", '"0123456789abcdef"'),
+    "Content-Digest": (
+        TEXT,
+        "RFC 9530: what the body's SHA-256 is meant to be; another body is refused. Other algorithms are passed over.",
+        "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",  # of an empty file
+    ),
+    "Range": (TEXT, "One range of bytes: the answer is then 206. Several are answered with the whole.", "bytes=0-99"),
+    "If-Range": (TEXT, "The file's ETag: the range is meant only if it is still that file.", f'"{"0" * 64}"'),
     "X-Request-Id": (
         TEXT,
         "A name for this request, in the answer and in logs: a word of at most 128 characters.",
@@ -49,19 +56,37 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     ),
 }
 
+# As REQUEST. A name with a dot and a word behind it is the same header elsewhere.
 RESPONSE: dict[str, tuple[dict[str, Any], str, Any]] = {
     "X-Request-Id": (ID, "The request's name in our logs.", "shop-17"),
     "Cache-Control": ({"type": "string", "const": "no-store"}, "A refusal holds for this moment only.", "no-store"),
+    "Cache-Control.file": (
+        {"type": "string", "const": "private, no-cache"},
+        "It may be kept by its caller, who asks each time whether it is still that.",
+        "private, no-cache",
+    ),
     "Retry-After": (WHOLE, "Seconds after which to ask again.", 1),
     "Location": (
         {"type": "string", "pattern": "^/api/v1/"},
-        "Where the job is.",
+        "Where the job, batch or upload is.",
         "/api/v1/jobs/0193e3a0-5c1e-7b6a-9f7e-2f6a4c3d9b10",
     ),
     "ETag": (
         {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
         "Names this state of the job.",
         '"0123456789abcdef0123456789abcdef"',
+    ),
+    "ETag.file": ({"type": "string", "pattern": '^"[0-9a-f]{64}"$'}, "The file's SHA-256.", f'"{"0" * 64}"'),
+    "Accept-Ranges": ({"type": "string", "const": "bytes"}, "A part of it can be asked for.", "bytes"),
+    "Content-Range": (
+        {"type": "string", "pattern": r"^bytes ([0-9]+-[0-9]+|\*)/[0-9]+$"},
+        "Which bytes these are, and of how many.",
+        "bytes 0-99/1048576",
+    ),
+    "Content-Disposition": (
+        {"type": "string", "pattern": "^attachment(; filename.+)?$"},
+        "The file's name.",
+        'attachment; filename="table.csv"',
     ),
     "Server-Timing": (
         {"type": "string", "pattern": r"^(queue|run);dur=[0-9.]+(, run;dur=[0-9.]+)?$"},
@@ -76,7 +101,7 @@ RESPONSE: dict[str, tuple[dict[str, Any], str, Any]] = {
     ),
     "Idempotency-Replayed": (
         {"type": "string", "const": "true"},
-        "The job was made by an earlier request of this key.",
+        "The job, batch or upload was made by an earlier request of this key.",
         "true",
     ),
     "RateLimit": (
@@ -93,3 +118,8 @@ RESPONSE: dict[str, tuple[dict[str, Any], str, Any]] = {
     "Allow": (TEXT, "The methods of this address.", "GET, POST"),
     "Content-Security-Policy": (TEXT, "What the page may load: nothing from elsewhere.", "default-src 'none'"),
 }
+
+
+def name_of(key: str) -> str:
+    """What an answer calls it."""
+    return key.partition(".")[0]

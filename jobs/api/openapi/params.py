@@ -1,10 +1,12 @@
-"""What can be submitted: the params of each job type as components, and a body for each type around them."""
+"""What can be submitted: the params of each job type as components, and bodies for each type around them, of a job and of one in a batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
+from jobs.api.batch_bodies import BatchBody
+from jobs.api.openapi import headers
 from jobs.api.openapi.models import REF, schema_of
 from jobs.api.serializers import SubmitBody
 from jobs.registry import JobType
@@ -16,24 +18,56 @@ _TOLD = {
     "deadline_at": "RFC 3339, with an offset; of all deadlines the earliest counts.",
     "labels": "For the caller's own use: jobs can be listed by them.",
 }
+_TOLD_OF_BATCHES = {
+    "jobs": "By names of the caller's own, which the results bear again.",
+    "deadline_seconds": "From now; of all deadlines the earliest counts. What has not ended then is cancelled.",
+    "deadline_at": "RFC 3339, with an offset; of all deadlines the earliest counts.",
+    "atomic": "All are admitted or none; false: each by itself.",
+}
+_KEY = {
+    "type": "string",
+    "pattern": headers.REQUEST["Idempotency-Key"][0]["pattern"],
+    "description": "As the Idempotency-Key of a request for this job alone.",
+    "example": "order-17",
+}
 
 
-def submit_components(types: Iterable[JobType]) -> dict[str, Any]:
-    """`Submit`: any of the bodies. Without types it says only what holds for all of them."""
+def components(types: Sequence[JobType]) -> dict[str, Any]:
+    """`Submit`: any of the bodies of a job. Without types it says only what holds for all of them. `BatchItem`: the same in a batch."""
     found: dict[str, Any] = {}
     for job_type in types:
         found |= _of_params(job_type)
-        found[_body_name(job_type)] = _body(job_type)
-    bodies = {job_type.name: REF.format(model=_body_name(job_type)) for job_type in types}
-    return {"Submit": _any_of(bodies) if bodies else _any_type(), **found}
-
-
-def submit_examples(types: Iterable[JobType]) -> dict[str, Any]:
     return {
+        "SubmitBatch": _batch(),
+        **_bodies("Submit", types, {}),
+        **_bodies("BatchItem", types, {"key": _KEY}),
+        **found,
+    }
+
+
+def examples(types: Iterable[JobType]) -> dict[str, dict[str, Any]]:
+    """Of each component that is a body, by what they show."""
+    jobs = {
         job_type.name: {"type": job_type.name, "params": job_type.example}
         for job_type in types
         if job_type.example is not None
     }
+    some = {
+        f"n{number}": job for number, job in enumerate([*jobs.values()][:2] or [{"type": "numbers.square"}], start=1)
+    }
+    return {
+        "Submit": jobs,
+        "SubmitBatch": {
+            "all or none": {"jobs": some},
+            "each by itself": {"jobs": some, "deadline_seconds": 60, "atomic": False},
+        },
+    }
+
+
+def _bodies(name: str, types: Iterable[JobType], more: dict[str, Any]) -> dict[str, Any]:
+    found = {f"{name}.{job_type.name}": _body(job_type, more) for job_type in types}
+    refs = {job_type.name: REF.format(model=f"{name}.{job_type.name}") for job_type in types}
+    return {name: _any_of(refs) if refs else _any_type(more), **found}
 
 
 def _of_params(job_type: JobType) -> dict[str, Any]:
@@ -48,8 +82,8 @@ def _of_params(job_type: JobType) -> dict[str, Any]:
     return found
 
 
-def _body(job_type: JobType) -> dict[str, Any]:
-    schema = _any_type()
+def _body(job_type: JobType, more: dict[str, Any]) -> dict[str, Any]:
+    schema = _any_type(more)
     schema["properties"] |= {
         "type": {"type": "string", "const": job_type.name},
         "params": {"$ref": REF.format(model=f"Params.{job_type.name}")},
@@ -58,10 +92,24 @@ def _body(job_type: JobType) -> dict[str, Any]:
     return schema
 
 
-def _any_type() -> dict[str, Any]:
-    schema = schema_of(SubmitBody)
+def _any_type(more: dict[str, Any]) -> dict[str, Any]:
+    """`more`: members beside those that the model has."""
+    schema = _told(SubmitBody, _TOLD)
+    schema["properties"] |= more
+    return schema
+
+
+def _batch() -> dict[str, Any]:
+    schema = _told(BatchBody, _TOLD_OF_BATCHES)
+    schema["description"] = "Many jobs to submit."
+    schema["properties"]["jobs"]["additionalProperties"] = {"$ref": REF.format(model="BatchItem")}
+    return schema
+
+
+def _told(model: type[BaseModel], texts: dict[str, str]) -> dict[str, Any]:
+    schema = schema_of(model)
     schema.pop("title")
-    for name, text in _TOLD.items():
+    for name, text in texts.items():
         schema["properties"][name]["description"] = text
     for part in schema["properties"].values():
         if not part.get("default"):  # nothing, which goes without saying; generators of clients stumble over {}
@@ -71,10 +119,6 @@ def _any_type() -> dict[str, Any]:
 
 def _needs_some(params: type[BaseModel]) -> bool:
     return any(member.is_required() for member in params.model_fields.values())
-
-
-def _body_name(job_type: JobType) -> str:
-    return f"Submit.{job_type.name}"
 
 
 def _any_of(bodies: dict[str, str]) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 JSON, YAML, PROBLEM = "application/json", "application/yaml", "application/problem+json"
-Ref = Literal["Submit"]  # a component that is put together from several models
+BYTES, ANY_TYPE = "application/octet-stream", "*/*"
+FILE = {"type": "string", "format": "binary"}
+Ref = Literal["Submit", "SubmitBatch"]  # a component that is put together from several models
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One way to be answered. `headers`: name → whether it always comes. `body`: None for an answer without one.
+    """One way to be answered. `headers`: their keys in headers.py → whether it always comes. `body`: None for an answer without one.
 
     Of another media type than JSON or YAML the body is told as a string.
     """
@@ -44,5 +46,6 @@ class Operation:
     problems: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     query: type[BaseModel] | None = None
-    body: type[BaseModel] | Ref | None = None
+    body: type[BaseModel] | Ref | dict[str, Any] | None = None
+    body_media: str = JSON
     body_examples: Mapping[str, Any] = field(default_factory=dict)

@@ -1,14 +1,15 @@
 """Every problem that the API answers with (RFC 9457): its status, what it carries beside the standard members, and an example."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from jobs.api.batch_bodies import REFUSALS
 from jobs.api.errors import TITLES
 from jobs.api.openapi import examples
-from jobs.api.openapi.shapes import Count, Job, Shape
+from jobs.api.openapi.shapes import Count, ItemFailed, Job, Sha256, Shape
 
 
 class NoMembers(Shape):
@@ -26,10 +27,24 @@ class Errors(Shape):
     errors: list[Place]
 
 
-class LimitBytes(Shape):
+class InBatch(Shape):
+    errors: Annotated[
+        list[Place], Field(default_factory=list, description="Only for a batch: which of its items, and what in it.")
+    ]
+
+
+class LimitBytes(InBatch):
     limit_bytes: Annotated[
         int, Field(description="Absent where the server refuses before it looks at the request.")
     ] = 0
+
+
+class KeptBytes(Shape):
+    limit_bytes: Count
+
+
+class Digest(Shape):
+    sha256: Annotated[Sha256, Field(description="Of what came.")]
 
 
 class TheJob(Shape):
@@ -49,6 +64,23 @@ class Depth(TheClass):
     room: Count
 
 
+class DepthInBatch(Depth, InBatch):
+    pass
+
+
+class NoneAdmitted(Shape):
+    """The code is what the first item was refused for that may be admitted later. A class is told of where it was counted."""
+
+    results: dict[str, ItemFailed]
+    room: Annotated[dict[str, Count], Field(description="Places that each class has left, by its name.")]
+    cost_class: str = ""
+    retry_after_seconds: Count = 0
+    waiting: Count = 0
+    max_waiting: Count = 0
+    running: Count = 0
+    slots: Count = 0
+
+
 class Unavailable(Shape):
     retry_after_seconds: Count = 0
     cost_class: str = ""
@@ -59,7 +91,10 @@ class Unavailable(Shape):
 
 @dataclass(frozen=True)
 class ProblemType:
-    """`members` with a default may be absent. `retry_after`: whether it is retryable, and then has that header."""
+    """`members` with a default may be absent. `retry_after`: whether it is retryable, and then has that header.
+
+    `codes`: of a refusal that bears one of several, by what it is of; it is retryable or not, as its code is.
+    """
 
     status: int
     detail: str
@@ -67,13 +102,24 @@ class ProblemType:
     members: type[BaseModel] = NoMembers
     example: Mapping[str, Any] = field(default_factory=dict)
     headers: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
 
 
 _DEPTH = {"waiting": 8, "max_waiting": 8, "running": 2, "slots": 2, "room": 0}
 _RATE = ("RateLimit", "RateLimit-Policy")
 
 PROBLEMS = {
+    "batch_too_large": ProblemType(
+        422,
+        'Class heavy can never hold more than 10 jobs at once. Send fewer jobs in a batch, or with "atomic": false.',
+    ),
     "bad_request": ProblemType(400, "The body is not valid JSON: expected value at line 1 column 1."),
+    "digest_mismatch": ProblemType(
+        400,
+        "The body's SHA-256 is not that of Content-Digest: it came damaged, or is another; nothing was kept.",
+        members=Digest,
+        example={"sha256": examples.UPLOAD["sha256"]},
+    ),
     "unauthorized": ProblemType(
         401, "This key is not known, has expired or was revoked.", headers=("WWW-Authenticate",)
     ),
@@ -91,13 +137,15 @@ PROBLEMS = {
         409, "The job is succeeded; nothing is left to cancel.", members=TheJob, example={"job": examples.SUCCEEDED}
     ),
     "not_finished": ProblemType(409, "The job is running; its result comes when it has succeeded.", retry_after=True),
+    "upload_in_use": ProblemType(409, "A job that has not ended names this upload; it stays until then."),
     "result_gone": ProblemType(410, "The result was kept for its time, and is gone; the job is still shown."),
     "precondition_failed": ProblemType(412, "The job is not as If-Match says.", headers=("ETag",)),
     "too_large": ProblemType(
         413, "The body is 90000 bytes; at most 81920 are taken.", members=LimitBytes, example={"limit_bytes": 81_920}
     ),
     "unsupported_media_type": ProblemType(415, "Send the body as application/json, in no Content-Encoding."),
-    "deadline_infeasible": ProblemType(422, "The deadline has already passed."),
+    "range_not_satisfiable": ProblemType(416, "The file is 16 bytes.", headers=("Content-Range",)),
+    "deadline_infeasible": ProblemType(422, "The deadline has already passed.", members=InBatch),
     "idempotency_mismatch": ProblemType(
         422, "The Idempotency-Key 'order-17' was used for another request before; a new request needs a new key."
     ),
@@ -119,7 +167,9 @@ PROBLEMS = {
         members=Errors,
         example={"errors": [{"loc": ["timeout_seconds"], "msg": "must be from 0.1 to 30 seconds here"}]},
     ),
-    "unknown_type": ProblemType(422, "There is no job type 'numbers.sum'; GET /api/v1/types lists them."),
+    "unknown_type": ProblemType(
+        422, "There is no job type 'numbers.sum'; GET /api/v1/types lists them.", members=InBatch
+    ),
     "would_deadlock": ProblemType(
         422,
         "A running job of class heavy would wait for another of its class, and may hold the process that the other one needs.",
@@ -135,6 +185,13 @@ PROBLEMS = {
     "too_many_jobs": ProblemType(
         429, "This client has as many jobs waiting and running as it may have at once.", retry_after=True
     ),
+    "uploads_full": ProblemType(
+        429,
+        "This client keeps 1073741800 bytes of uploads; it may keep 1073741824. Delete one that no job needs, or wait until the oldest goes.",
+        retry_after=True,
+        members=KeptBytes,
+        example={"limit_bytes": 1_073_741_824},
+    ),
     "internal_error": ProblemType(500, "The error was logged under this request's id."),
     "queue_full": ProblemType(
         503,
@@ -147,8 +204,25 @@ PROBLEMS = {
         503,
         "No live worker of class heavy knows this job type; one may be starting.",
         retry_after=True,
-        members=Depth,
+        members=DepthInBatch,
         example={"retry_after_seconds": 5, "cost_class": "heavy", **_DEPTH, "waiting": 0, "room": 8},
+    ),
+    "none_admitted": ProblemType(
+        503,
+        "Class heavy is full: 2 running on 2 slots and 8 waiting.",
+        members=NoneAdmitted,
+        example={
+            "type": "urn:weighbridge:problem:queue_full",
+            "title": TITLES["queue_full"],
+            "code": "queue_full",
+            "retryable": True,
+            "retry_after_seconds": 12,
+            "cost_class": "heavy",
+            **_DEPTH,
+            "room": {"heavy": 0},
+            "results": {"a1": examples.CLASS_WAS_FULL, "a2": examples.CLASS_WAS_FULL},
+        },
+        codes=tuple(REFUSALS),
     ),
     "unavailable": ProblemType(503, "The database cannot be reached now.", retry_after=True, members=Unavailable),
 }
@@ -162,7 +236,7 @@ def example(code: str) -> dict[str, Any]:
     kind = PROBLEMS[code]
     return {
         "type": type_of(code),
-        "title": TITLES[code],
+        "title": TITLES.get(code, ""),
         "status": kind.status,
         "detail": kind.detail,
         "code": code,
@@ -174,22 +248,27 @@ def example(code: str) -> dict[str, Any]:
 def schema(code: str, members: dict[str, Any]) -> dict[str, Any]:
     """Of its body; `members` is the schema of those that only this one has."""
     kind = PROBLEMS[code]
+    codes = kind.codes or (code,)
     standard = {
-        "type": {"type": "string", "const": type_of(code)},
-        "title": {"type": "string", "const": TITLES[code]},
+        "type": _one_of([type_of(each) for each in codes]),
+        "title": _one_of([TITLES[each] for each in codes]),
         "status": {"type": "integer", "const": kind.status},
         "detail": {"type": "string", "description": "What happened, for people."},
-        "code": {"type": "string", "const": code},
-        "retryable": {"type": "boolean", "const": kind.retry_after},
+        "code": _one_of(codes),
+        "retryable": {"type": "boolean"} if kind.codes else {"type": "boolean", "const": kind.retry_after},
     }
     return {
         "type": "object",
-        "description": TITLES[code],
+        "description": members.get("description", "") if kind.codes else TITLES[code],
         "properties": {**standard, **members.get("properties", {})},
         "required": [*standard, *members.get("required", [])],
         "additionalProperties": False,
         "examples": [example(code)],
     }
+
+
+def _one_of(words: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "const": words[0]} if len(words) == 1 else {"type": "string", "enum": [*words]}
 
 
 def type_of(code: str) -> str:

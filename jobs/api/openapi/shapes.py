@@ -11,6 +11,7 @@ from jobs.states import State, StoppedBy
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, pattern=r"^\d{4}-.*\.\d{3}Z$")]
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Shape(BaseModel):
@@ -45,7 +46,10 @@ class Timings(Shape):
 
 
 class JobLinks(Shape):
+    """`batch`: the one that it came with."""
+
     self: str
+    batch: str | None
 
 
 class JobSummary(Shape):
@@ -73,10 +77,21 @@ class JobSummary(Shape):
     links: JobLinks
 
 
+class Artifact(Shape):
+    """A file that a job left."""
+
+    name: str
+    bytes: Count
+    sha256: Sha256
+    content_type: str
+    link: str
+
+
 class Job(JobSummary):
-    """`result` is null until the job has succeeded, and for a key that may not read jobs."""
+    """`result` is null and `artifacts` is empty until the job has succeeded, and for a key that may not read jobs."""
 
     result: Any
+    artifacts: list[Artifact]
 
 
 class PageLinks(Shape):
@@ -101,6 +116,89 @@ class ChangesPage(Shape):
     jobs: list[JobSummary]
     next_cursor: str | None
     links: ChangesLinks
+
+
+# ── Batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BatchCounts(Shape):
+    """`total` is the sum of all others."""
+
+    total: Count
+    ok: Count
+    failed: Count
+    cancelled: Count
+    deadline_exceeded: Count
+    refused: Count
+    pending: Count
+
+
+class ItemSucceeded(Shape):
+    """`data` is the job's result; null for a key that may not read jobs."""
+
+    ok: Literal[True]
+    data: Any
+    job: UUID
+    data_expired: Annotated[Literal[True], Field(description="Only where the result was kept for its time.")] = True
+
+
+class ItemFailed(Shape):
+    """`job` is null for one that was refused."""
+
+    ok: Literal[False]
+    error: JobError
+    job: UUID | None
+
+
+class BatchLinks(Shape):
+    self: str
+
+
+class Batch(Shape):
+    """`results` are of the items that are done with, `jobs` of all, null for those that were refused. `partial`: some item has no data."""
+
+    id: UUID
+    state: Literal["running", "finished", "cancelled"]
+    atomic: bool
+    accepted_at: Instant
+    deadline_at: Instant | None
+    cancel_requested_at: Instant | None
+    sealed_at: Annotated[Instant | None, Field(description="When its results became final.")]
+    partial: bool
+    counts: BatchCounts
+    results: dict[str, ItemSucceeded | ItemFailed]
+    jobs: dict[str, UUID | None]
+    links: BatchLinks
+
+
+class SubmittedBatch(Batch):
+    """A batch as it was admitted."""
+
+    room: Annotated[
+        dict[str, Count],
+        Field(
+            default_factory=dict,
+            description="Places that each class has left, by its name; only of a batch that is not atomic.",
+        ),
+    ]
+
+
+# ── Files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class UploadLinks(Shape):
+    self: str
+
+
+class Upload(Shape):
+    """A file that a caller sent. `kept_until`: at least."""
+
+    id: UUID
+    bytes: Count
+    sha256: Sha256
+    created_at: Instant
+    kept_until: Instant
+    links: UploadLinks
 
 
 # ── What there is ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,10 +242,15 @@ class Quotas(Shape):
     submits_per_minute: Count | None
     max_jobs: Count | None
     jobs: Annotated[int, Field(ge=0, description="Waiting and running now.")]
+    max_uploads_bytes: Count
+    uploads_bytes: Annotated[int, Field(ge=0, description="Of all its uploads now.")]
 
 
 class Limits(Shape):
     body_bytes: Count
+    batch_jobs: Count
+    batch_bytes: Count
+    upload_bytes: Count
     labels: Count
     page_size: Count
     wait_seconds: Count
