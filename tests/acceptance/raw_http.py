@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stack.local import Stack
+from tests.published_schema import must_be_published
 
 
 class RawRequest:
@@ -24,6 +25,7 @@ class RawRequest:
         self.connection.close()
 
     def head(self, method: str, path: str, *headers: str, key: str | None = None) -> None:
+        self._asked = method, path
         always = (f"Host: 127.0.0.1:{self._stack.port}", f"Authorization: Bearer {key or self._stack.key}")
         self.send("\r\n".join([f"{method} {path} HTTP/1.1", *always, *headers, "", ""]).encode())
 
@@ -31,7 +33,7 @@ class RawRequest:
         self.connection.sendall(some)
 
     def answer(self) -> tuple[int, dict[str, str], Any]:
-        """Status, headers by lower-case name, and the JSON of the answer that comes; an interim one is passed over."""
+        """Status, headers by lower-case name, and the JSON of the answer that comes, which must be as it is published."""
         raw = b""
         while b"\r\n\r\n" not in raw:
             raw += self._more()
@@ -39,7 +41,9 @@ class RawRequest:
         status, headers = _parsed(head)
         while len(body) < int(headers["content-length"]):
             body += self._more()
-        return status, headers, json.loads(body[: int(headers["content-length"])])
+        told = body[: int(headers["content-length"])]
+        must_be_published(*self._asked, status, headers, told)
+        return status, headers, json.loads(told)
 
     def _more(self) -> bytes:
         more = self.connection.recv(65_536)

@@ -72,7 +72,7 @@ class RawSubmit:
             body += self._more()
         headers = dict(line.decode("latin-1").split(": ", 1) for line in head.split(b"\r\n")[1:])
         status = int(head.split(b" ")[1])
-        must_be_published("POST", "/api/v1/jobs", status, headers, body)
+        must_be_published("POST", self.address, status, headers, body)
         return status, json.loads(body)
 
     def _more(self) -> bytes:
