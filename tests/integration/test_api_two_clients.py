@@ -157,6 +157,9 @@ FOR_ALL = {
     "readyz": "says whether jobs are accepted, and of each class how many slots it has",
     "metrics": "counts all clients' jobs together, and names none; from elsewhere than loopback for ops:read only",
     "api/v1/<path:anything>": "is nothing at all",
+    "": "is a page that says where everything is, the same for all",
+    "api/schema/": "describes the API, the same for all; with the job types on loopback, and for jobs:read",
+    "api/docs/": "is a page that shows that description",
 }
 
 
@@ -335,7 +338,10 @@ def test_without_a_key_it_is_401_and_without_its_scope_403_whosever_the_thing_is
     assert _rows(a.client) == a.rows
 
 
-@pytest.mark.parametrize("address", ["healthz", "readyz", "metrics", "api/v1/nothing", f"api/v1/jobs/{NOBODYS.job}/no"])
+@pytest.mark.parametrize(
+    "address",
+    [*(address for address in FOR_ALL if "<" not in address), "api/v1/nothing", f"api/v1/jobs/{NOBODYS.job}/no"],
+)
 def test_what_is_for_all_names_nobody(address: str) -> None:
     a = _a()
     for stranger in (InProcessApi(), InProcessApi(OPS_READ)):
