@@ -134,14 +134,26 @@ def refused(answer: BatchRejected) -> Problem:
         room = rejected.room
         bound = rejected.cost_class.max_waiting + max(rejected.cost_class.processes, room.slots if room else 0)
         return too_large(f"Class {rejected.cost_class.name} can never hold more than {bound} jobs at once.")
+    if answer.items:
+        return _none_admitted(answer)
     problem = Problem.refused(rejected)
     if answer.item is not None:
         problem.detail = f"Item {answer.item!r}: {problem.detail}"
         problem.members["errors"] = [{"loc": ["jobs", answer.item], "msg": problem.detail}]
-    if answer.items:
-        problem.status = 503  # whatever each was refused for: none is admitted now
-        problem.members["results"] = {name: _refused_item(reason) for name, reason in answer.items.items()}
-        problem.members["room"] = dict(answer.free)
+    return problem
+
+
+def _none_admitted(answer: BatchRejected) -> Problem:
+    """503, whatever each was refused for. To come back is of no use only where each was refused for good."""
+    reason, after = answer.rejected.reason, answer.rejected.retry_after_seconds
+    if reason in _OF_A_CLASS:
+        problem = Problem.refused(answer.rejected)
+    else:
+        named = next(name for name, said in answer.items.items() if said == reason)
+        sentence = f"None of its jobs was admitted. Item {named!r}: {REFUSALS[reason]}"
+        problem = Problem(503, reason, sentence, retry_after=None if reason in _LASTING else after)
+    problem.members["results"] = {name: _refused_item(said) for name, said in answer.items.items()}
+    problem.members["room"] = dict(answer.free)
     return problem
 
 
@@ -197,6 +209,7 @@ REFUSALS = {
     "deadline_infeasible": "Its own deadline had already passed.",
     "idempotency_mismatch": "Its key belongs to another request.",
 }
+_OF_A_CLASS = {"queue_full", "type_unavailable"}  # which say more: what was seen of it
 _LASTING = {"deadline_infeasible", "idempotency_mismatch"}
 
 

@@ -141,6 +141,26 @@ def test_every_item_counts_among_the_jobs_that_a_client_may_have(api: InProcessA
     problem(post(api, probes("a"), atomic=False), 503, "too_many_jobs", retryable=True)
 
 
+def test_none_is_admitted_that_the_minute_has_no_room_for_and_the_answer_says_so(
+    api: InProcessApi, _nobody_was_counted: None
+) -> None:
+    """It spoke of a full class once."""
+    _limited(api, submits_per_minute=1)
+    answer = post(api, {"late": a_probe(deadline_seconds=0), "b": a_probe()}, atomic=False)
+    told = problem(answer, 503, "rate_limited", retryable=True)
+    assert (told.keys(), told["results"]["late"]["error"]["code"]) == ({"results", "room"}, "deadline_infeasible")
+    assert answer.json()["detail"].startswith("None of its jobs was admitted. Item 'b': The client had submitted")
+
+
+def test_where_each_is_refused_for_good_nobody_is_told_to_come_back(api: InProcessApi) -> None:
+    api.json(a_probe(), headers=KEY)
+    answer = post(api, {"a": a_probe("heavy", key="k1"), "late": a_probe(deadline_seconds=0)}, atomic=False)
+    problem(answer, 503, "idempotency_mismatch", retryable=False)
+    assert answer.json()["detail"] == "None of its jobs was admitted. Item 'a': Its key belongs to another request."
+    problem(post(api, {"late": a_probe(deadline_seconds=0)}, atomic=False), 503, "deadline_infeasible", retryable=False)
+    assert Job.objects.count() == 1
+
+
 def test_a_batch_that_a_client_may_never_have_at_once_is_too_large(api: InProcessApi) -> None:
     _limited(api, max_jobs=2)
     problem(post(api, probes("a", "b", "c")), 422, "batch_too_large")
