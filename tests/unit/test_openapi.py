@@ -1,5 +1,6 @@
 """The published schema is valid, complete, and says what the code says."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -14,15 +15,16 @@ from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from jobs import idempotency, registry
+from jobs.api import digests
 from jobs.api.batch_bodies import REFUSALS
 from jobs.api.errors import TITLES
-from jobs.api.openapi import formats, headers, problems
+from jobs.api.openapi import examples, formats, headers, problems
 from jobs.api.openapi.document import document
 from jobs.api.openapi.operations import OPERATIONS
 from jobs.api.openapi.parts import Operation
 from jobs.states import Refusal
 
-DOCUMENT = document()
+DOCUMENT, UNTYPED = document(), document(with_types=False)
 SCHEMAS = {"components": {"schemas": DOCUMENT["components"]["schemas"]}}
 ONLY_ANYWHERE = {"method_not_allowed"}  # of no operation
 NOT_FOR_PAGES = {"Allow", "Cache-Control", "Content-Security-Policy", "Vary", "WWW-Authenticate"}
@@ -117,10 +119,18 @@ def test_every_body_has_examples_and_they_fit(name: str) -> None:
     content = CONTENTS[name]
     if name.startswith(("get /api/schema/ 200", "get /api/docs/ 200", "get / 200")):
         return
-    examples = [_value(one) for one in content["examples"].values()]
-    assert examples
-    for one in examples:
+    shown = [_value(one) for one in content["examples"].values()]
+    assert shown
+    for one in shown:
         _validator(content["schema"]).validate(one)
+
+
+def test_the_example_of_a_digest_is_that_of_the_example_of_an_upload() -> None:
+    """So that whoever tries both is not refused."""
+    (content,) = _named("upload").body_examples.values()
+    assert digests.asked({"Content-Digest": headers.REQUEST["Content-Digest"][2]}) == examples.UPLOAD["sha256"]
+    assert hashlib.sha256(content.encode()).hexdigest() == examples.UPLOAD["sha256"]
+    assert len(content) == examples.UPLOAD["bytes"]
 
 
 def _value(example: dict[str, Any]) -> Any:
@@ -148,6 +158,19 @@ def test_an_idempotency_key_is_told_as_it_is_read(header: str) -> None:
     except idempotency.BadKey:
         is_read = False
     assert _validator(headers.REQUEST["Idempotency-Key"][0]).is_valid(header) is is_read
+
+
+@given(st.text('ab!~-.,"\\ é', max_size=6))
+@example("k" * 255)
+@example("k" * 256)
+def test_an_items_own_key_is_told_as_it_is_read(key: str) -> None:
+    try:
+        idempotency.of_item(key, "/", {})
+        is_read = True
+    except idempotency.BadKey:
+        is_read = False
+    schema = UNTYPED["components"]["schemas"]["BatchItem"]["properties"]["key"]
+    assert _validator(schema).is_valid(key) is is_read
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -182,7 +205,9 @@ def test_generators_of_clients_find_no_two_models_of_one_name_and_no_object_as_d
     schemas = DOCUMENT["components"]["schemas"]
     titles = [schema["title"] for schema in schemas.values() if "title" in schema]
     assert sorted(titles) == sorted(set(titles))
-    bodies = [schema for name, schema in schemas.items() if name.startswith(("Submit", "BatchItem"))]
+    bodies = [
+        schema for name, schema in schemas.items() if name.startswith(("Submit", "BatchItem")) and "oneOf" not in schema
+    ]
     assert [part for body in bodies for part in body["properties"].values() if part.get("default") == {}] == []
 
 
@@ -191,5 +216,5 @@ def test_a_type_that_there_is_not_does_not_fit() -> None:
 
 
 def test_without_types_there_are_no_params() -> None:
-    assert [name for name in document(with_types=False)["components"]["schemas"] if name.startswith("Params.")] == []
+    assert [name for name in UNTYPED["components"]["schemas"] if name.startswith("Params.")] == []
     assert [name for name in DOCUMENT["components"]["schemas"] if name.startswith("Params.")]

@@ -45,7 +45,7 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     "Content-Digest": (
         TEXT,
         "RFC 9530: what the body's SHA-256 is meant to be; another body is refused. Other algorithms are passed over.",
-        "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",  # of an empty file
+        "sha-256=:+PHTGCpguiYyhBEO3ty2CNGF8LchEfpxOtejXNxiL6E=:",  # of the example of an upload
     ),
     "Range": (TEXT, "One range of bytes: the answer is then 206. Several are answered with the whole.", "bytes=0-99"),
     "If-Range": (TEXT, "The file's ETag: the range is meant only if it is still that file.", f'"{"0" * 64}"'),

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from jobs import upload_ids
 from jobs.api.batch_bodies import BatchBody
-from jobs.api.openapi import headers
 from jobs.api.openapi.models import REF, schema_of
 from jobs.api.serializers import SubmitBody
 from jobs.registry import JobType
@@ -26,9 +26,9 @@ _TOLD_OF_BATCHES = {
 }
 _KEY = {
     "type": "string",
-    "pattern": headers.REQUEST["Idempotency-Key"][0]["pattern"],
-    "description": "As the Idempotency-Key of a request for this job alone.",
-    "example": "order-17",
+    "pattern": "^[!-~]{1,255}$",
+    "description": "As the Idempotency-Key of a request for this job alone, but never in quotes.",
+    "examples": ["order-17"],
 }
 
 
@@ -46,22 +46,20 @@ def components(types: Sequence[JobType]) -> dict[str, Any]:
 
 
 def examples(types: Iterable[JobType]) -> dict[str, dict[str, Any]]:
-    """Of each component that is a body, by what they show."""
-    jobs = {
-        job_type.name: {"type": job_type.name, "params": job_type.example}
-        for job_type in types
-        if job_type.example is not None
+    """Of each component that is a body, by what they show. Those of a batch can be sent as they are: they name no file."""
+    shown = [job_type for job_type in types if job_type.example is not None]
+    jobs = {job_type.name: {"type": job_type.name, "params": job_type.example} for job_type in shown}
+    some = [jobs[job_type.name] for job_type in shown if not _names_a_file(job_type)][:2]
+    named = {f"n{number}": job for number, job in enumerate(some or [{"type": "numbers.square"}], start=1)}
+    batches = {
+        "all or none": {"jobs": named},
+        "each by itself": {"jobs": named, "deadline_seconds": 60, "atomic": False},
     }
-    some = {
-        f"n{number}": job for number, job in enumerate([*jobs.values()][:2] or [{"type": "numbers.square"}], start=1)
-    }
-    return {
-        "Submit": jobs,
-        "SubmitBatch": {
-            "all or none": {"jobs": some},
-            "each by itself": {"jobs": some, "deadline_seconds": 60, "atomic": False},
-        },
-    }
+    return {"Submit": jobs, "SubmitBatch": batches}
+
+
+def _names_a_file(job_type: JobType) -> bool:
+    return any(upload_ids.found_in(job_type.params.model_validate(job_type.example)))
 
 
 def _bodies(name: str, types: Iterable[JobType], more: dict[str, Any]) -> dict[str, Any]:
