@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 
 import psycopg
 from psycopg.rows import class_row
@@ -45,6 +46,21 @@ def job_of(database_url: str, submission: str) -> str | None:
 def execute(database_url: str, statement: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(statement)
+
+
+def batches(database_url: str) -> set[str]:
+    """Ids of all."""
+    return _ids(database_url, "SELECT id FROM jobs_batch")
+
+
+def uploads(database_url: str) -> set[str]:
+    """Ids of all that are kept."""
+    return _ids(database_url, "SELECT id FROM jobs_upload")
+
+
+def _ids(database_url: str, statement: LiteralString) -> set[str]:
+    with psycopg.connect(database_url) as connection:
+        return {str(row[0]) for row in connection.execute(statement).fetchall()}
 
 
 def forget_unrecorded(database_url: str) -> None:

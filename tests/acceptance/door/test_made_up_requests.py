@@ -1,5 +1,7 @@
 """Requests that a program makes up from the published schema: the real server answers each as that schema says, and none with a fault."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,16 @@ EXAMPLES, EXAMPLES_IN_FULL = (
     150,
 )  # made up at random for each operation, beside those that try each rule of the schema
 TOOK_SECONDS = 900
+# Real bytes are taken, told of and deleted again; and a file that a job left is read.
+REACHED = {
+    ("POST", "jobs", 202),
+    ("POST", "batches", 202),
+    ("POST", "uploads", 201),
+    ("GET", "uploads", 200),
+    ("DELETE", "uploads", 204),
+    ("GET", "artifacts", 200),
+}
+_KIND = re.compile("/(jobs|batches|uploads|artifacts)")
 
 # A class may be full, and a job need not be, or be as some header says. What is too large is refused before it is looked at.
 CONFIGURATION = """
@@ -33,6 +45,18 @@ expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 412, 422, 429, 503]
 
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 429, 503]
+
+# A made-up digest is not that of a made-up file; and of a file any bytes will do.
+[[operations]]
+include-operation-id = "upload"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 415, 422, 429, 503]
+checks.negative_data_rejection.enabled = false
+
+# What cannot be read of a range is passed over, and what lies behind the end is 416.
+[[operations]]
+include-operation-id = "readArtifact"
+parameters = {{ job_id = "{job}", name = "left.bin" }}
+checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 404, 409, 416]
 """
 
 
@@ -44,7 +68,9 @@ def stack(four_webs: Stack) -> Stack:
 @pytest.mark.timeout(TOOK_SECONDS)
 def test_nothing_that_is_made_up_from_the_schema_finds_a_fault(stack: Stack, tmp_path: Path, full: bool) -> None:
     (tmp_path / "schema.json").write_bytes(httpx.Response(200, json=_schema(stack)).content)
-    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+    with Api(stack.url, stack.key) as api:
+        job = api.ended(api.submit("tests.leaves", {"bytes": 1000}))["id"]
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION.format(job=job))
     try:
         ran = subprocess.run(_command(stack, full), cwd=tmp_path, capture_output=True, text=True, timeout=TOOK_SECONDS)
     finally:
@@ -52,10 +78,20 @@ def test_nothing_that_is_made_up_from_the_schema_finds_a_fault(stack: Stack, tmp
     print(ran.stdout[-20_000:])
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert "passed" in ran.stdout
+    assert not REACHED - _done(tmp_path), "what was made up is always refused"
+
+
+def _done(folder: Path) -> set[tuple[str, str, int]]:
+    """Method, kind of thing and status of each answer that is no error."""
+    entries = json.loads((folder / "calls.har").read_text())["log"]["entries"]
+    calls = [(one["request"]["method"], one["request"]["url"], one["response"]["status"]) for one in entries]
+    kinds = [(method, _KIND.findall(url.partition("?")[0]), status) for method, url, status in calls if status < 400]
+    return {(method, found[-1], status) for method, found, status in kinds if found}
 
 
 def _schema(stack: Stack) -> dict[str, Any]:
-    """Without the tests' own job types: their params name files that they write to."""
+    """Without the tests' own job types: their params name files that they write to. And without the example of a key, which all but its
+    first request would be refused for."""
     document: dict[str, Any] = as_published(httpx.get(f"{stack.url}/api/schema/", trust_env=False)).json()
     bodies = document["components"]["schemas"]["Submit"]
     types = {name: ref for name, ref in bodies["discriminator"]["mapping"].items() if not name.startswith("tests.")}
@@ -63,6 +99,10 @@ def _schema(stack: Stack) -> dict[str, Any]:
     content = document["paths"]["/api/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]
     content["examples"] = {name: example for name, example in content["examples"].items() if name in types}
     assert types
+    for operation in (item[method] for item in document["paths"].values() for method in item if method != "parameters"):
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "Idempotency-Key":
+                del parameter["example"]
     return document
 
 
@@ -77,6 +117,8 @@ def _command(stack: Stack, full: bool) -> list[str]:
         "--checks": "all",
         "--workers": "1",
         "--generation-database": "none",
+        "--report": "har",
+        "--report-har-path": "calls.har",
     }
     flat = [part for pair in options.items() for part in pair]
     program = str(Path(sys.executable).with_name("st"))
@@ -96,8 +138,12 @@ def _command(stack: Stack, full: bool) -> list[str]:
 def _forget_all(stack: Stack) -> None:
     """The stack is left as it was found."""
     with Api(stack.url, stack.key) as api:
+        for batch_id in records.batches(stack.database_url):
+            api.http.delete(f"/batches/{batch_id}")
         for job in api.http.get("/jobs", params={"state": [*LIVE], "page_size": 100}).json()["jobs"]:
             api.cancel(job["id"])
         for name in ("light", "heavy"):
             api.drained(name)
+        for upload_id in records.uploads(stack.database_url):
+            api.http.delete(f"/uploads/{upload_id}")
     records.forget_unrecorded(stack.database_url)
