@@ -148,7 +148,7 @@ def test_none_is_admitted_that_the_minute_has_no_room_for_and_the_answer_says_so
     _limited(api, submits_per_minute=1)
     answer = post(api, {"late": a_probe(deadline_seconds=0), "b": a_probe()}, atomic=False)
     told = problem(answer, 503, "rate_limited", retryable=True)
-    assert (told.keys(), told["results"]["late"]["error"]["code"]) == ({"results", "room"}, "deadline_infeasible")
+    assert (set(told), told["results"]["late"]["error"]["code"]) == ({"results", "room"}, "deadline_infeasible")
     assert answer.json()["detail"].startswith("None of its jobs was admitted. Item 'b': The client had submitted")
 
 
