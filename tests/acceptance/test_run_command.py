@@ -136,7 +136,7 @@ def test_a_handler_that_needs_the_database_is_given_it(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "sentence"),
     [
-        (["my.cube"], "", "There is no job type 'my.cube'; there are http.aggregate, "),
+        (["my.cube"], "", "There is no job type 'my.cube'; there are arrays.convolve, "),
         (["my.square", "-"], '{"n": "x"}', "The params do not fit my.square: n: Input should be a valid integer"),
         (["my.square", "-"], "[1]", "Params must be a JSON object."),
         (["my.square", "-"], "{", "Standard input is not JSON: "),

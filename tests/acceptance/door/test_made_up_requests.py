@@ -16,10 +16,8 @@ from tests.api_client import LIVE, Api
 from tests.published_schema import as_published
 
 SEED = 17
-EXAMPLES, EXAMPLES_IN_FULL = (
-    3,
-    150,
-)  # made up at random for each operation, beside those that try each rule of the schema
+# Made up at random for each operation, beside those that try each rule of the schema.
+EXAMPLES, EXAMPLES_IN_FULL = 3, 150
 TOOK_SECONDS = 900
 # Real bytes are taken, told of and deleted again; and a file that a job left is read.
 REACHED = {
