@@ -17,6 +17,8 @@ DECLARE
     instant timestamptz;
     cut_off timestamptz;
     places integer;
+    of_class jsonb := '{}';  -- places that are left in each class
+    of_client integer;  -- and of the client's quota; NULL without one
     under_the_locks boolean;
     item record;
     asked record;
@@ -69,24 +71,21 @@ BEGIN
     IF p_max_jobs IS NOT NULL AND array_position(said, NULL) IS NOT NULL THEN
         -- Of a client with a quota one submit at a time, after the keys and before the classes (P6). A job past its start_by holds no place (P2).
         PERFORM pg_advisory_xact_lock(hashtextextended('client:' || p_client, 0));
-        SELECT greatest(0, p_max_jobs - count(*)) INTO places FROM jobs_job live
+        SELECT greatest(0, p_max_jobs - count(*)) INTO of_client FROM jobs_job live
         WHERE live.client_id = p_client AND live.state IN ('queued', 'running')
           AND (live.state = 'running' OR live.start_by IS NULL OR live.start_by > clock_timestamp());
-        FOR number IN 1 .. cardinality(said) LOOP
-            CONTINUE WHEN said[number] IS NOT NULL;
-            places := places - 1;
-            CONTINUE WHEN places >= 0;
-            IF p_atomic THEN
-                RETURN QUERY SELECT 'too_many_jobs', NULL, NULL::uuid, said, counted;
-                RETURN;
-            END IF;
-            said[number] := 'too_many_jobs';
-        END LOOP;
+        IF p_atomic AND cardinality(array_positions(said, NULL)) > of_client THEN
+            RETURN QUERY SELECT 'too_many_jobs', NULL, NULL::uuid, said, counted;
+            RETURN;
+        ELSIF of_client = 0 THEN
+            said := array_replace(said, NULL, 'too_many_jobs');
+        END IF;
     END IF;
 
     began := clock_timestamp();
     cut_off := least(began + p_deadline_in, p_deadline_at);  -- of two, the earlier; NULL if there is none
-    -- First without the classes' locks, since what is plainly refused needs none; then under them.
+    -- First without the classes' locks, since what is plainly refused needs none: of each item only what no other one has a say in. Then under
+    -- them, where a place, of the class and of the quota, is spent only by what is admitted.
     FOREACH under_the_locks IN ARRAY ARRAY[false, true] LOOP
         EXIT WHEN array_position(said, NULL) IS NULL;
         IF under_the_locks THEN
@@ -112,29 +111,13 @@ BEGIN
             SELECT * INTO room FROM class_room_v1(asked.cost_class, p_beat);
             counted := counted || jsonb_build_object(asked.cost_class, jsonb_build_array(room.waiting, room.running, room.slots));
             places := greatest(0, room.slots + asked.max_waiting - room.waiting - room.running);
+            of_class := of_class || jsonb_build_object(asked.cost_class, places);
             IF p_atomic AND asked.jobs > places THEN
                 verdict := CASE WHEN asked.jobs > greatest(room.slots, asked.processes) + asked.max_waiting
                                 THEN 'batch_too_large' ELSE 'queue_full' END;
                 RETURN QUERY SELECT verdict, asked.cost_class, NULL::uuid, said, counted;
                 RETURN;
             END IF;
-            FOR item IN
-                SELECT each.position, each.name,
-                       room.slots > 0 AND NOT under_the_locks AND NOT type_known_v1(each.cost_class, each.type, p_beat) AS nobody_knows_it
-                FROM jsonb_to_recordset(p_items) AS each (position integer, name text, type text, cost_class text)
-                WHERE said[each.position] IS NULL AND each.cost_class = asked.cost_class ORDER BY each.position
-            LOOP
-                IF item.nobody_knows_it AND p_atomic THEN
-                    RETURN QUERY SELECT 'type_unavailable', item.name, NULL::uuid, said, counted;
-                    RETURN;
-                ELSIF item.nobody_knows_it THEN
-                    said[item.position] := 'type_unavailable';
-                ELSIF places = 0 THEN
-                    said[item.position] := 'queue_full';
-                ELSE
-                    places := places - 1;
-                END IF;
-            END LOOP;
         END LOOP;
         -- Not from before the wait, and not from before the counts (P3).
         instant := clock_timestamp();
@@ -143,17 +126,31 @@ BEGIN
             RETURN;
         END IF;
         FOR item IN
-            SELECT each.position, each.name
-            FROM jsonb_to_recordset(p_items)
-                AS each (position integer, name text, deadline_in double precision, deadline_at timestamptz)
-            WHERE said[each.position] IS NULL
-              AND least(began + make_interval(secs => each.deadline_in), each.deadline_at) <= instant ORDER BY each.position
+            SELECT each.position, each.name, each.cost_class,
+                   CASE WHEN least(began + make_interval(secs => each.deadline_in), each.deadline_at) <= instant THEN 'deadline_infeasible'
+                        WHEN (of_class ->> each.cost_class)::integer = 0 THEN 'queue_full'
+                        WHEN NOT under_the_locks AND (counted -> each.cost_class ->> 2)::integer > 0
+                             AND NOT type_known_v1(each.cost_class, each.type, p_beat) THEN 'type_unavailable' END AS refusal
+            FROM jsonb_to_recordset(p_items) AS each (
+                position integer, name text, type text, cost_class text, deadline_in double precision, deadline_at timestamptz)
+            WHERE said[each.position] IS NULL ORDER BY each.position
         LOOP
-            IF p_atomic THEN
-                RETURN QUERY SELECT 'deadline_infeasible', item.name, NULL::uuid, said, counted;
+            places := (of_class ->> item.cost_class)::integer;
+            IF item.refusal IS NOT NULL AND p_atomic THEN
+                RETURN QUERY SELECT item.refusal, item.name, NULL::uuid, said, counted;
                 RETURN;
+            ELSIF item.refusal IS NOT NULL THEN
+                said[item.position] := item.refusal;
+            ELSIF NOT under_the_locks THEN
+                CONTINUE;
+            ELSIF places = 0 THEN
+                said[item.position] := 'queue_full';
+            ELSIF of_client = 0 THEN
+                said[item.position] := 'too_many_jobs';
+            ELSE
+                of_class := of_class || jsonb_build_object(item.cost_class, places - 1);
+                of_client := of_client - 1;
             END IF;
-            said[item.position] := 'deadline_infeasible';
         END LOOP;
     END LOOP;
     IF array_position(said, NULL) IS NULL AND array_position(said, 'replayed') IS NULL THEN

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from jobs.models import Batch, IdempotencyKey, Job
 from tests.batch_calls import a_probe, batch, delete, post, probes, run, submitted
-from tests.in_process_api import InProcessApi, problem
+from tests.in_process_api import InProcessApi, a_probe_node, problem
 
 pytestmark = pytest.mark.django_db
 
@@ -139,6 +139,33 @@ def test_every_item_counts_among_the_jobs_that_a_client_may_have(api: InProcessA
     assert [name for name, job in told["jobs"].items() if job] == ["a", "b"]
     assert told["results"]["c"]["error"]["code"] == "too_many_jobs"
     problem(post(api, probes("a"), atomic=False), 503, "too_many_jobs", retryable=True)
+
+
+@pytest.mark.parametrize("hindrance", ["its class is full", "its type is not known", "its deadline has passed"])
+def test_an_item_that_is_refused_for_another_reason_takes_no_place_of_the_quota(
+    api: InProcessApi, hindrance: str
+) -> None:
+    """Each of the ten stood in the place of one that could be admitted once, and nothing was."""
+    a_probe_node(types=("probe.sleep",))
+    refused, code = {
+        "its class is full": (a_probe("heavy"), "queue_full"),
+        "its type is not known": (a_probe() | {"type": "probe.spin"}, "type_unavailable"),
+        "its deadline has passed": (a_probe(deadline_seconds=0), "deadline_infeasible"),
+    }[hindrance]
+    submitted(api, probes(*"abcdefgh", cost_class="heavy"))  # as many as it may hold
+    _limited(api, max_jobs=8 + 10)
+    told = submitted(api, {f"r{number}": refused for number in range(10)} | probes(*"abcde"), atomic=False)
+    assert [name for name, job in told["jobs"].items() if job] == [*"abcde"]
+    assert {result["error"]["code"] for result in told["results"].values()} == {code}
+
+
+def test_what_is_left_of_the_quota_goes_to_the_items_in_their_order_whatever_their_class(api: InProcessApi) -> None:
+    _limited(api, max_jobs=3)
+    classes_of = {"a": "light", "b": "heavy", "c": "light", "d": "heavy"}
+    told = submitted(api, {name: a_probe(cost_class) for name, cost_class in classes_of.items()}, atomic=False)
+    assert [name for name, job in told["jobs"].items() if job] == ["a", "b", "c"]
+    assert told["results"]["d"]["error"]["code"] == "too_many_jobs"
+    assert told["room"]["heavy"] == 7
 
 
 def test_none_is_admitted_that_the_minute_has_no_room_for_and_the_answer_says_so(
