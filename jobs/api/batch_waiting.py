@@ -11,7 +11,7 @@ from django.http import HttpResponseBase
 from rest_framework.request import Request
 
 from jobs import batches, notify, telemetry
-from jobs.api.waiting import WAITED, asked_seconds
+from jobs.api.waiting import WAITED, asked_seconds, refuse_deadlock
 from jobs.batches import Seen
 from jobs.notify import Waiter
 
@@ -59,16 +59,19 @@ def hold(
     answer: HttpResponseBase,
     *,
     cancel_if_left: bool = False,
+    deadlock_ruled_out: bool = False,
     headers: Mapping[str, str] | None = None,
     members: Mapping[str, Any] | None = None,
 ) -> None:
     """Let the caller wait, if it would, and the batch is not sealed: `answer` is then what is said if nothing better comes.
 
-    Past the caps of waiters it is said at once.
+    Past the caps of waiters it is said at once. Raises Problem as for a job, if one that has not ended is of the class of the one that would wait.
     """
     asked = asked_seconds(request.headers)
     if not asked or seen.sealed:
         return
+    if not deadlock_ruled_out:
+        refuse_deadlock(request, *{item.cost_class for item in seen.items if item.verdict == "pending"})
     waiter = notify.WAITERS.join(seen.batch.pk, seen.batch.client_id)
     if waiter is None:
         return

@@ -46,7 +46,9 @@ class Batches(View):
                 return _replayed(request, batch_id, **headers)
             case BatchAdmitted(batch_id, free):
                 members = {} if submission.atomic else {"room": dict(free)}
-                return _accepted_or_held(request, _seen(request, batch_id), key is None, members, headers)
+                return _accepted_or_held(
+                    request, _seen(request, batch_id), members, headers, new=True, keyed=key is not None
+                )
 
 
 class OneBatch(View):
@@ -109,18 +111,26 @@ def _shown(request: Request, seen: Seen, **members: Any) -> dict[str, Any]:
 
 def _replayed(request: Request, batch_id: UUID, **headers: str) -> Response:
     seen = _seen(request, batch_id)
-    return _accepted_or_held(request, seen, False, {}, {**headers, "Idempotency-Replayed": "true"})
+    return _accepted_or_held(request, seen, {}, {**headers, "Idempotency-Replayed": "true"}, new=False, keyed=True)
 
 
 def _accepted_or_held(
-    request: Request, seen: Seen, cancel_if_left: bool, members: dict[str, Any], headers: dict[str, str]
+    request: Request, seen: Seen, members: dict[str, Any], headers: dict[str, str], *, new: bool, keyed: bool
 ) -> Response:
     """202, or, for who waits, what becomes of the batch until then."""
     seconds = waiting.asked_seconds(request.headers)
     if seconds and seen.sealed:
         return _finished(request, seen, seconds, members, headers)
     answer = _accepted(request, seen, members, headers | _vary(request))
-    batch_waiting.hold(request, seen, answer, cancel_if_left=cancel_if_left, headers=headers, members=members)
+    batch_waiting.hold(
+        request,
+        seen,
+        answer,
+        cancel_if_left=not keyed,
+        deadlock_ruled_out=new,
+        headers=headers,
+        members=members,
+    )
     return answer
 
 

@@ -68,7 +68,7 @@ class Jobs(View):
             case admission.Replayed(job):
                 return _replayed(request, job, **headers)
             case admission.Admitted(job):
-                return _accepted_or_held(request, job, cancel_if_left=key is None, **headers)
+                return _accepted_or_held(request, job, new=True, keyed=key is not None, **headers)
 
 
 class Changes(View):
@@ -87,8 +87,6 @@ class OneJob(View):
 
     def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
         job, hold = _as_it_is(request, job_id), waiting.waited(request)
-        if hold is None:
-            waiting.refuse_deadlock(request, job.cost_class)
         shown = serializers.job(job)
         tag = conditions.etag(shown)
         conditions.must_match(request.headers, tag)
@@ -148,16 +146,16 @@ def _accepted(request: Request, job: Job, **headers: str) -> Response:
 
 def _replayed(request: Request, job: Job, **headers: str) -> Response:
     job = _expired_if_due(request, job)
-    return _accepted_or_held(request, job, cancel_if_left=False, **headers, **{"Idempotency-Replayed": "true"})
+    return _accepted_or_held(request, job, new=False, keyed=True, **headers, **{"Idempotency-Replayed": "true"})
 
 
-def _accepted_or_held(request: Request, job: Job, *, cancel_if_left: bool, **headers: str) -> Response:
+def _accepted_or_held(request: Request, job: Job, *, new: bool, keyed: bool, **headers: str) -> Response:
     """202, or, for who waits, what becomes of the job until then."""
     seconds = waiting.asked_seconds(request.headers)
     if seconds and State(job.state).terminal:
         return Response(_as_allowed(request, job), headers={**headers, **_place(job), **waiting.applied(seconds)})
     answer = _accepted(request, job, **_vary(request), **headers)
-    waiting.hold(request, job, answer, cancel_if_left=cancel_if_left, headers=headers)
+    waiting.hold(request, job, answer, cancel_if_left=not keyed, deadlock_ruled_out=new, headers=headers)
     return answer
 
 

@@ -89,15 +89,18 @@ def hold(
     answer: HttpResponseBase,
     *,
     cancel_if_left: bool = False,
+    deadlock_ruled_out: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> None:
     """Let the caller wait, if it would, and the job has not ended: `answer` is then what is said if nothing better comes.
 
-    Past the caps of waiters it is said at once.
+    Past the caps of waiters it is said at once. Raises Problem as refuse_deadlock, which who has just submitted asked before anything was stored.
     """
     seconds = asked_seconds(request.headers)
     if not seconds or State(job.state).terminal:
         return
+    if not deadlock_ruled_out:
+        refuse_deadlock(request, job.cost_class)
     waiter = notify.WAITERS.join(job.pk, job.client_id)
     if waiter is None:
         return

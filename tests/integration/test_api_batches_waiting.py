@@ -137,6 +137,19 @@ def test_a_job_may_not_wait_for_a_batch_with_one_of_its_class(api: InProcessApi)
     assert post(api, mixed, within).status_code == 202, "it may submit one"
 
 
+def test_nor_for_one_that_is_there_already_by_whichever_way_it_asks(api: InProcessApi) -> None:
+    running = api.submit(params={"seconds": 0, "cost_class": "heavy"})
+    claim_probe(a_probe_node("heavy"))
+    mixed, keyed = probes("a") | {"h": a_probe("heavy")}, {"Idempotency-Key": "k"}
+    told = post(api, mixed, keyed).json()
+    within = {**WAIT, "X-Weighbridge-Job": running}
+    problem(post(api, mixed, keyed | within), 422, "would_deadlock")
+    problem(api.get(f"/batches/{told['id']}", headers=within), 422, "would_deadlock")
+    run(told["id"], "h")
+    assert hasattr(api.get(f"/batches/{told['id']}", headers=within), "hold"), "the other class is another process's"
+    assert hasattr(post(api, mixed, keyed | within), "hold")
+
+
 # ── Callers who leave ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

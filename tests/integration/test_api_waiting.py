@@ -229,6 +229,16 @@ def test_a_job_may_not_wait_for_another_of_its_class(api: InProcessApi) -> None:
     assert api.json(JOB, headers=within).status_code == 202, "it may submit one"
 
 
+def test_nor_may_it_wait_for_one_that_it_submitted_before_under_a_key(api: InProcessApi) -> None:
+    within, node = {"X-Weighbridge-Job": api.submit()}, a_probe_node()
+    claim_probe(node)
+    first = api.json(JOB, headers={"Idempotency-Key": "k", **within}).json()["id"]
+    problem(_post(api, **{"Idempotency-Key": "k"}, **within), 422, "would_deadlock")
+    job_rows.succeed(claim_probe(node))
+    assert _post(api, **{"Idempotency-Key": "k"}, **within).status_code == 200, "there is nothing to wait for"
+    assert api.get(f"/jobs/{first}", headers={"Prefer": "wait=5", **within}).json()["state"] == "succeeded"
+
+
 @pytest.mark.parametrize("given", ["no id", "018f0000-0000-7000-8000-000000000000", "\u00e4"])
 def test_what_names_no_running_job_of_the_class_deadlocks_nothing(api: InProcessApi, given: str) -> None:
     assert hasattr(_post(api, **{"X-Weighbridge-Job": given}), "hold")

@@ -70,7 +70,7 @@ OPERATIONS = (
         "Read a batch, or wait for its results",
         tag="Batches",
         scope=READ,
-        headers=("Prefer",),
+        headers=("Prefer", "X-Weighbridge-Job"),
         answers=(
             Answer(
                 200,
@@ -80,7 +80,7 @@ OPERATIONS = (
                 {"Retry-After": False, "Preference-Applied": False, "Vary": False},
             ),
         ),
-        problems=("not_found",),
+        problems=("not_found", "would_deadlock"),
     ),
     Operation(
         "DELETE",
