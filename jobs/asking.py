@@ -168,13 +168,16 @@ def client_there(name: str) -> ApiClient | None:
     return found
 
 
-def come_in(asked: Asked, client: ApiClient, outbox_id: UUID | None = None) -> Answer:
-    """The checks in their order (P7), and admission. Raises InvalidJob, UndeclaredClass, and what admission raises."""
+def come_in(asked: Asked, client: ApiClient, outbox_id: UUID | None = None, counted: bool = False) -> Answer:
+    """The checks in their order (P7), and admission. Raises InvalidJob, UndeclaredClass, and what admission raises.
+
+    counted: the client's rate has let it through before, and is not asked again.
+    """
     if asked.idempotency is not None:
         known = idempotency.job_under(client.pk, asked.idempotency)
         if known is not None:
             return Replayed(_as_it_is(known))
-    rate = quotas.count_submit(client)
+    rate = None if counted else quotas.count_submit(client)
     if rate is not None and not rate.allowed:
         telemetry.RATE_LIMITED.inc()
         return RateLimited(rate.limit, rate.more_in_seconds)

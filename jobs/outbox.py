@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, DateTimeField, F, Min, QuerySet, Value
+from django.db.models import Count, DateTimeField, F, Min, Q, QuerySet, Value
 from django.db.models.functions import Least, Now
 from django.db.utils import InterfaceError, OperationalError
 
@@ -108,20 +108,45 @@ def _try_at_once(entry_id: UUID) -> None:
 def run_once() -> int:
     """Try the entries whose time has come; the number that ended. Safe side by side with other runs.
 
-    What was refused goes behind what has waited since, so that no client's many entries keep another's from being tried.
+    What was refused goes behind what has waited since, so that no client's many entries keep another's from being tried. Nor do those of a
+    client that submits too often: once it is told so, what its rate has not let through yet is left for the next run.
     """
-    ended = 0
-    due = _waiting().filter(try_at__lte=Now())
-    for cost_class in due.order_by().values_list("cost_class", flat=True).distinct():
-        for entry_id in due.filter(cost_class=cost_class).order_by("try_at", "pk").values_list("pk", flat=True)[:BATCH]:
+    limited: set[int | None] = set()
+    classes = _waiting().filter(try_at__lte=Now()).order_by().values_list("cost_class", flat=True).distinct()
+    return sum(_try_class(cost_class, limited) for cost_class in classes)
+
+
+def _try_class(cost_class: str, limited: set[int | None]) -> int:
+    """The number that ended. Clients that turn out to submit too often are added to `limited`."""
+    ended, tried = 0, set[UUID]()
+    while due := _due(cost_class, limited, tried):
+        for entry_id, client_id in due:
+            tried.add(entry_id)
             outcome = try_one(entry_id)
             ended += outcome in {"admitted", "given_up"}
             if outcome == "full":
-                break  # it will be for the others too
+                return ended  # it will be for the others too
+            if outcome == "limited":
+                limited.add(client_id)
+                break  # to look again, without the client's others
+        else:
+            return ended
     return ended
 
 
-Outcome = Literal["admitted", "given_up", "later", "full", "gone"]
+def _due(cost_class: str, limited: set[int | None], tried: set[UUID]) -> list[tuple[UUID, int | None]]:
+    """What is left of this run's turn of the class, in its order."""
+    theirs = Q(client__in=[pk for pk in limited if pk is not None])
+    if None in limited:
+        theirs |= Q(client=None)
+    due = _waiting().filter(cost_class=cost_class, try_at__lte=Now()).exclude(pk__in=tried).exclude(theirs & _UNCOUNTED)
+    return list(due.order_by("try_at", "pk").values_list("pk", "client")[: BATCH - len(tried)])
+
+
+# An entry counts once against its client's rate: at the first try that the rate lets through.
+_UNCOUNTED = Q(tries=0) | Q(reason="rate_limited")
+
+Outcome = Literal["admitted", "given_up", "later", "full", "limited", "gone"]
 
 
 def try_one(entry_id: UUID) -> Outcome:
@@ -130,7 +155,8 @@ def try_one(entry_id: UUID) -> Outcome:
     if entry is None:
         return "gone"
     try:
-        answer = asking.come_in(_as_asked(entry), entry.client or asking.client_named(asking.IN_PROCESS), entry.pk)
+        client = entry.client or asking.client_named(asking.IN_PROCESS)
+        answer = asking.come_in(_as_asked(entry), client, entry.pk, counted=_is_counted(entry))
     except EntryGone:
         return "gone"
     except InvalidJob as error:  # an older or newer process may know the type, or other limits
@@ -151,6 +177,11 @@ def try_one(entry_id: UUID) -> Outcome:
             return _found(entry, job)
         case Rejected() | RateLimited():
             return _refused(entry, answer.reason, answer.retry_after_seconds)
+
+
+def _is_counted(entry: OutboxEntry) -> bool:
+    """As _UNCOUNTED has it for many."""
+    return entry.tries > 0 and entry.reason != "rate_limited"
 
 
 def _as_asked(entry: OutboxEntry) -> Asked:
@@ -191,7 +222,10 @@ def _refused(entry: OutboxEntry, reason: str, after_seconds: float = NEXT_TRY_SE
         return "given_up"
     pause = timedelta(seconds=min(after_seconds, LONGEST_PAUSE_SECONDS))
     still.update(reason=reason, tries=F("tries") + 1, try_at=Least(Now() + pause, F("try_until")))
-    return "full" if reason in {"queue_full", "unavailable"} else "later"
+    return _AFTER.get(reason, "later")
+
+
+_AFTER: dict[str, Outcome] = {"queue_full": "full", "unavailable": "full", "rate_limited": "limited"}
 
 
 def _client_of(entry: OutboxEntry) -> str:

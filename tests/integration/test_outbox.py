@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from jobs import admission, asking, classes, outbox, registry, sweeps, telemetry, wakeups
 from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry
-from jobs.submit import IN_PROCESS, Deferred, InTransaction, OutboxFull, submit
+from jobs.submit import IN_PROCESS, Admitted, Deferred, InTransaction, OutboxFull, RateLimited, submit
 from tests import job_rows
 from tests.in_process_api import PROBE, a_probe_node
 from tests.second_connections import Elsewhere, at_once
@@ -367,6 +367,51 @@ def test_one_clients_many_entries_keep_no_others_from_being_tried(monkeypatch: p
         OutboxEntry.objects.filter(state="waiting", tries__gt=0).update(try_at=Now())
     assert {told(each) for each in many} == {("waiting", "too_many_jobs")}
     assert told(other) == ("admitted", "")
+
+
+def test_an_entry_counts_once_against_its_clients_rate_however_often_it_is_tried(full: None) -> None:
+    """A class that stayed full took from the client what it could have submitted elsewhere, once."""
+    job_rows.a_client("often")
+    ApiClient.objects.update(submits_per_minute=2)
+    given = later(HEAVY, client="often")
+    for _ in range(3):
+        come_due()
+        outbox.run_once()
+    assert (told(given), entry_of(given).tries) == (("waiting", "queue_full"), 4)
+    assert isinstance(submit(PROBE, PARAMS, client="often"), Admitted)
+    assert isinstance(submit(PROBE, PARAMS, client="often"), RateLimited)
+    make_room()
+    come_due()
+    assert outbox.run_once() == 1, "its own turn was counted long ago"
+
+
+def test_of_a_client_that_submits_too_often_one_entry_a_run_is_tried_and_of_the_others_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job_rows.a_client("often")
+    ApiClient.objects.update(submits_per_minute=1)
+    monkeypatch.setattr(outbox, "BATCH", 3)
+    submit(PROBE, PARAMS, client="often")
+    with process_dies_at_the_commit(monkeypatch):
+        many = [later(client="often") for _ in range(5)]
+        many += [later(HEAVY, client="often")]
+        others = [later(), later()]
+    assert outbox.run_once() == 2
+    assert {told(each) for each in others} == {("admitted", "")}
+    assert sorted(entry_of(each).tries for each in many) == [0, 0, 0, 0, 0, 1]
+
+
+def test_what_the_rate_did_not_let_through_is_counted_when_it_does() -> None:
+    job_rows.a_client("often")
+    ApiClient.objects.update(submits_per_minute=1)
+    submit(PROBE, PARAMS, client="often")
+    given = later(client="often")
+    assert told(given) == ("waiting", "rate_limited")
+    ApiClient.objects.update(submits_per_minute=2)  # which counts anew
+    come_due()
+    assert outbox.run_once() == 1
+    assert isinstance(submit(PROBE, PARAMS, client="often"), Admitted)
+    assert isinstance(submit(PROBE, PARAMS, client="often"), RateLimited)
 
 
 def test_more_than_so_many_are_not_taken(monkeypatch: pytest.MonkeyPatch, full: None) -> None:
