@@ -15,7 +15,7 @@ from django.db.models.functions import Least, Now
 from django.dispatch import Signal
 
 from jobs import lifecycle, telemetry
-from jobs.models import Batch, BatchItem, Job
+from jobs.models import Batch, BatchItem, IdempotencyKey, Job
 from jobs.row_locks import PATIENCE_SECONDS, RowHeld, not_waiting
 from jobs.states import State
 
@@ -40,7 +40,7 @@ def cancel(batch_id: UUID) -> bool:
 
 
 def withdraw(batch_id: UUID) -> int:
-    """End the batch's queued jobs, whose caller has gone (P38); how many go on running for nobody.
+    """End the batch's queued jobs, whose caller has gone (P38); how many go on running for nobody: of none that has a key it comes back by.
 
     Under the batch's row, as a seal: two that change the same jobs in different orders would wait for each other.
     """
@@ -48,7 +48,8 @@ def withdraw(batch_id: UUID) -> int:
         if not _open_and_ours(batch_id):
             return 0
         lifecycle.withdraw_batch(batch_id)
-        return Job.objects.filter(batch=batch_id, state=State.RUNNING).count()
+        keyed = Exists(IdempotencyKey.objects.filter(job=OuterRef("pk")))
+        return Job.objects.filter(~keyed, batch=batch_id, state=State.RUNNING).count()
 
 
 def seal_due() -> int:

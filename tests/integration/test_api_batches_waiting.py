@@ -156,12 +156,14 @@ def test_nor_for_one_that_is_there_already_by_whichever_way_it_asks(api: InProce
 @pytest.mark.django_db(transaction=True)  # as its own thread would have a connection of its own
 def test_the_queued_jobs_of_a_caller_that_left_are_cancelled_and_running_ones_go_on(api: InProcessApi) -> None:
     before = telemetry.ORPHANED._value.get()
-    first = post(api, probes("runs", "waits") | {"keyed": a_probe(key="k")}, WAIT)
+    keyed = {"keyed": a_probe(key="k"), "keyed and runs": a_probe(key="r")}
+    first = post(api, probes("runs", "waits") | keyed, WAIT)
     told = first.json()
     start(told["id"], "runs")
+    start(told["id"], "keyed and runs")  # nobody's orphan: its caller may come back to it
     first.hold.caller_left()
     states = {name: api.job(job)["state"] for name, job in told["jobs"].items()}
-    assert states == {"runs": "running", "waits": "cancelled", "keyed": "queued"}
+    assert states == {"runs": "running", "waits": "cancelled", "keyed": "queued", "keyed and runs": "running"}
     assert api.job(told["jobs"]["runs"])["cancel_requested_at"] is None
     assert telemetry.ORPHANED._value.get() == before + 1
 
