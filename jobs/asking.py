@@ -192,13 +192,18 @@ def _as_it_is(job: Job) -> Job:
     return job
 
 
-def submission(asked: Asked, client: ApiClient, outbox_id: UUID | None = None) -> Submission:
-    """What the job would be. Raises InvalidJob, and UndeclaredClass, which is the fault of the type's author."""
+def submission(
+    asked: Asked, client: ApiClient, outbox_id: UUID | None = None, *, look_for_uploads: bool = True
+) -> Submission:
+    """What the job would be. Raises InvalidJob, and UndeclaredClass, which is the fault of the type's author.
+
+    look_for_uploads: whether those that the params name must be the client's; False where no database is asked.
+    """
     job_type = registry.get(asked.type)
     if job_type is None:
         sentence = f"There is no job type {asked.type!r}; there are {', '.join(registry.names()) or 'none'}."
         raise InvalidJob("unknown_type", sentence, [{"loc": ["type"], "msg": "There is no job type of that name."}])
-    cost_class = _class_for(job_type, asked.params, client)
+    cost_class = _class_for(job_type, asked.params, client if look_for_uploads else None)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
     return Submission(
         client=client,
@@ -219,10 +224,12 @@ def submission(asked: Asked, client: ApiClient, outbox_id: UUID | None = None) -
     )
 
 
-def _class_for(job_type: JobType, params: dict[str, Any], client: ApiClient) -> CostClass:
+def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | None) -> CostClass:
+    """Of params whose uploads are the owner's, if there is one to be asked for."""
     try:
         model, cost_class = door.weighed(job_type, params)
-        uploads.refuse_unknown(client.pk, model)
+        if owner is not None:
+            uploads.refuse_unknown(owner.pk, model)
         return cost_class
     except uploads.UnknownUploads as error:
         errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]

@@ -13,17 +13,21 @@ nothing of it is left; what no job can be made of is raised.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, overload
+from io import BytesIO
+from typing import IO, Any, Literal, overload
 from uuid import UUID
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from pydantic import BaseModel
 
-from jobs import asking, outbox
+from jobs import asking, outbox, uploads
 from jobs.admission import Admitted, Rejected, Replayed
 from jobs.asking import IN_PROCESS, Answer, Asked, InvalidJob, RateLimited, UnknownClient
 from jobs.idempotency import BadKey, Mismatch
 from jobs.outbox import OutboxFull
+from jobs.spool import Spool, SpoolFull
+from jobs.uploads import NoRoom
 
 __all__ = [
     "IN_PROCESS",
@@ -38,9 +42,14 @@ __all__ = [
     "RateLimited",
     "Rejected",
     "Replayed",
+    "NoRoom",
     "UnknownClient",
+    "keep_upload",
     "submit",
 ]
+
+
+READ_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class InTransaction(RuntimeError):
 
 # Tests put a function here that takes what is asked for, in the place of the door: jobs.testing.
 instead: Callable[[Asked, bool], Answer | Deferred] | None = None
+keep_instead: Callable[[bytes], str] | None = None  # and one in the place of the storage
 
 
 @overload
@@ -159,6 +169,36 @@ def _refuse_place(on_commit: bool) -> None:
                 f"submit(on_commit=True) goes with a transaction of {DEFAULT_DB_ALIAS!r}, where jobs are kept, and the one that is open is of"
                 f" {others[0]!r}, whose end it would not hear of. Open one of {DEFAULT_DB_ALIAS!r} around it, or submit after the commit."
             )
+
+
+def keep_upload(content: bytes | IO[bytes], *, client: str = IN_PROCESS) -> str:
+    """Keep a file for params to name (`UploadId`), as POST /api/v1/uploads does; its id.
+
+    content: bytes, or a binary file, read from where it stands to its end.
+    client: whose it is. Only jobs that are submitted for the same client may name it.
+
+    It is kept for WEIGHBRIDGE_KEEP_UPLOADS_SECONDS, and while a job that has not ended names it. Raises InvalidJob (`too_large`) above
+    WEIGHBRIDGE_MAX_UPLOAD_BYTES, NoRoom when the client would keep more than it may, UnknownClient, OSError when there is no disk, and InTransaction:
+    a rollback would take the row, and leave the file to nobody.
+    """
+    if _in_transaction(DEFAULT_DB_ALIAS):
+        raise InTransaction(
+            "keep_upload() was called inside a transaction, whose rollback no file goes with. Call it before."
+        )
+    if keep_instead is not None:
+        return keep_instead(content if isinstance(content, bytes) else content.read())
+    owner = asking.client_named(client)
+    with Spool(settings.WEIGHBRIDGE_MAX_UPLOAD_BYTES) as spool:
+        _fill(spool, BytesIO(content) if isinstance(content, bytes) else content)
+        return str(uploads.keep(owner, spool).upload.pk)
+
+
+def _fill(spool: Spool, file: IO[bytes]) -> None:
+    try:
+        while some := file.read(READ_BYTES):
+            spool.write(some)
+    except SpoolFull:
+        raise InvalidJob("too_large", f"The file is larger than {spool.most_bytes} bytes.") from None
 
 
 def _in_transaction(alias: str) -> bool:

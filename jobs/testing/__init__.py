@@ -25,4 +25,5 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Submitted]":
 
     captured = Submitted()
     monkeypatch.setattr(submit, "instead", captured)
+    monkeypatch.setattr(submit, "keep_instead", captured.keep)
     yield captured

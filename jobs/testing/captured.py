@@ -1,5 +1,6 @@
 """What takes the place of the door in a test: it keeps what was asked for, and answers as the door would, with rows that are in no database."""
 
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -7,7 +8,7 @@ from uuid import uuid4
 from django.db import connection, transaction
 
 from jobs import asking, classes
-from jobs.admission import Admitted, Rejected, Replayed
+from jobs.admission import Admitted, Rejected, Replayed, Submission
 from jobs.asking import Answer, Asked
 from jobs.idempotency import Mismatch
 from jobs.models import ApiClient, Job
@@ -28,9 +29,13 @@ class _Ask:
 
 @dataclass
 class Submitted:
-    """`refused`: what was asked for and refused. Params that do not fit raise InvalidJob as they do at the door."""
+    """`refused`: what was asked for and refused. Params that do not fit raise InvalidJob as they do at the door.
+
+    `uploads`: files by their id, what keep_upload kept and what the test puts there. Params may name others too: no database is asked for them.
+    """
 
     refused: list[Asked] = field(default_factory=list)
+    uploads: dict[str, bytes | str | os.PathLike[str]] = field(default_factory=dict)
     _asks: list[_Ask] = field(default_factory=list)
     _refusal: tuple[Refusal, int] | None = None
     _under_keys: dict[tuple[str, str], tuple[str, Job]] = field(default_factory=dict)
@@ -49,7 +54,7 @@ class Submitted:
         self._refusal = None
 
     def __call__(self, asked: Asked, on_commit: bool) -> Answer | Deferred:
-        submission = asking.submission(asked, ApiClient(name=asked.client))
+        submission = _submission(asked)
         if on_commit:
             self._defer(_Ask(asked))
             return Deferred(uuid4())
@@ -59,6 +64,12 @@ class Submitted:
             self.refused.append(asked)
             return Rejected(*self._refusal, submission.cost_class)
         return Admitted(self._accept(_Ask(asked)))
+
+    def keep(self, content: bytes) -> str:
+        """In the place of the storage."""
+        upload_id = str(uuid4())
+        self.uploads[upload_id] = content
+        return upload_id
 
     def _defer(self, ask: _Ask) -> None:
         self._asks.append(ask)
@@ -97,7 +108,7 @@ class Submitted:
 
     def become(self, asked: Asked) -> Job:
         """The job that it is now: in no database, and queued."""
-        submission, now = asking.submission(asked, ApiClient(name=asked.client)), datetime.now(UTC)
+        submission, now = _submission(asked), datetime.now(UTC)
         return Job(
             id=uuid4(),
             client=submission.client,
@@ -118,3 +129,7 @@ class Submitted:
             error_code="",
             error_message="",
         )
+
+
+def _submission(asked: Asked) -> Submission:
+    return asking.submission(asked, ApiClient(name=asked.client), look_for_uploads=False)

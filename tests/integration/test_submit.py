@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, TestCase
 from django.urls import path
+from pydantic import BaseModel
 from pytest_django import DjangoAssertNumQueries
 from structlog.contextvars import bound_contextvars
 
-from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry
+from jobs import registry
+from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry, Upload
 from jobs.submit import (
     IN_PROCESS,
     Admitted,
@@ -22,14 +25,17 @@ from jobs.submit import (
     InTransaction,
     InvalidJob,
     Mismatch,
+    NoRoom,
     RateLimited,
     Rejected,
     Replayed,
     UnknownClient,
+    keep_upload,
     submit,
 )
 from tests import job_rows
 from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe
+from workers import JobContext, UploadId, job
 from workers.catalog.probe_params import ProbeParams
 
 pytestmark = pytest.mark.django_db
@@ -254,6 +260,46 @@ def test_what_a_submit_costs(django_assert_num_queries: DjangoAssertNumQueries) 
         submit(PROBE, PARAMS)
     with django_assert_num_queries(3):
         submit(PROBE, PARAMS, key="k")
+
+
+# ── Files that params name ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Table(BaseModel):
+    table: UploadId
+
+
+@pytest.fixture
+def takes_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_types", dict(registry._types))
+
+    @job("team.size", cost_class="light", params=Table)
+    def size(ctx: JobContext[Table]) -> int:
+        return 0
+
+
+def test_a_file_is_kept_for_jobs_of_the_same_client_and_no_other(takes_a_file: None) -> None:
+    job_rows.a_client("reports")
+    ours, theirs = keep_upload(b"abc"), keep_upload(BytesIO(b"abcd"), client="reports")
+    assert admitted(submit("team.size", {"table": ours})).params == {"table": ours}
+    assert admitted(submit("team.size", {"table": theirs}, client="reports")).params == {"table": theirs}
+    for table, client in ((theirs, IN_PROCESS), (ours, "reports")):
+        with pytest.raises(InvalidJob) as raised:
+            submit("team.size", {"table": table}, client=client)
+        assert (raised.value.code, raised.value.errors[0]["loc"]) == ("invalid_params", ["params", "table"])
+
+
+def test_a_file_that_cannot_be_kept_leaves_nothing(settings: Any) -> None:
+    settings.WEIGHBRIDGE_MAX_UPLOAD_BYTES, settings.WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES = 8, 4
+    with pytest.raises(InvalidJob, match="larger than 8 bytes"):
+        keep_upload(b"123456789")
+    with pytest.raises(NoRoom):
+        keep_upload(b"12345")
+    with pytest.raises(UnknownClient):
+        keep_upload(b"1", client="reprots")
+    with transaction.atomic(), pytest.raises(InTransaction, match="Call it before"):
+        keep_upload(b"1")
+    assert not Upload.objects.exists()
 
 
 # ── Inside a transaction (P1) ────────────────────────────────────────────────────────────────────────────────────────

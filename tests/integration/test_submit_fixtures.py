@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,22 @@ from pydantic import BaseModel
 
 from jobs import broker, registry
 from jobs.models import Job, OutboxEntry
-from jobs.submit import Admitted, Deferred, InTransaction, InvalidJob, Mismatch, Rejected, Replayed, submit
+from jobs.submit import (
+    Admitted,
+    Deferred,
+    InTransaction,
+    InvalidJob,
+    Mismatch,
+    Rejected,
+    Replayed,
+    keep_upload,
+    submit,
+)
 from jobs.testing import submitted
 from jobs.testing.captured import Submitted
 from stack.programs import ROOT
-from workers import JobContext, job
+from workers import JobContext, UploadId, job
+from workers.testing import upload_id
 from workers.testing.at_once import RunAtOnce
 from workers.testing.submits import run_at_once
 
@@ -60,6 +72,17 @@ def nobody_asks_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the broker was asked")
 
     monkeypatch.setattr(broker.breaker, "call", asked)
+
+
+@pytest.fixture
+def takes_a_file(types: None) -> None:
+    class Table(BaseModel):
+        table: UploadId
+
+    @job("team.size", cost_class="light", params=Table)
+    def size(ctx: JobContext[Table]) -> int:
+        with ctx.open_upload(ctx.params.table) as file:
+            return len(file.read())
 
 
 # ── Captured ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,6 +131,14 @@ def test_a_key_brings_the_same_job(submitted: Submitted) -> None:
         submit(PROBE, {"seconds": 1}, key="k")
 
 
+def test_a_file_that_params_name_is_taken_as_it_is_without_a_database(takes_a_file: None, submitted: Submitted) -> None:
+    kept, given = keep_upload(b"abc"), upload_id()
+    assert [type(submit("team.size", {"table": table})) for table in (kept, given)] == [Admitted, Admitted]
+    assert [asked.params["table"] for asked in submitted.jobs] == [kept, given]
+    with pytest.raises(InvalidJob, match="There is no upload of that id"):
+        submit("team.size", {"table": "no id"})
+
+
 @pytest.mark.django_db
 def test_a_submit_in_a_transaction_is_refused_in_tests_too(submitted: Submitted) -> None:
     with transaction.atomic(), pytest.raises(InTransaction):
@@ -152,6 +183,13 @@ def test_the_handler_has_run_when_the_submit_returns(types: None, run_at_once: R
     assert (answer.job.state, answer.job.result) == ("succeeded", 6)
     assert [ran.result for ran in run_at_once.ran] == [6]
     assert [asked.type for asked in run_at_once.jobs] == ["team.sum"]
+
+
+def test_the_handler_reads_what_was_kept_and_what_the_test_gives(takes_a_file: None, run_at_once: RunAtOnce) -> None:
+    run_at_once.uploads[upload_id()] = b"12345"
+    for table in (keep_upload(b"abc"), keep_upload(BytesIO(b"abcd")), upload_id()):
+        submit("team.size", {"table": table})
+    assert [ran.result for ran in run_at_once.ran] == [3, 4, 5]
 
 
 def test_a_handler_that_submits_finds_its_jobs_done(types: None, run_at_once: RunAtOnce) -> None:

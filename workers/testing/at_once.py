@@ -12,7 +12,7 @@ from workers.testing import Ran, run
 
 @dataclass
 class RunAtOnce(Submitted):
-    """`ran`: the attempts, in the order in which they ended."""
+    """`ran`: the attempts, in the order in which they ended. `uploads`: what they find by ctx.open_upload."""
 
     ran: list[Ran] = field(default_factory=list)
 
@@ -20,7 +20,13 @@ class RunAtOnce(Submitted):
         """The job after its one attempt, with its result or error."""
         job = super().become(asked)
         job.started_at = datetime.now(UTC)
-        ran = run(asked.type, asked.params, timeout=asked.timeout_seconds, deadline=asked.deadline_seconds)
+        ran = run(
+            asked.type,
+            asked.params,
+            timeout=asked.timeout_seconds,
+            deadline=asked.deadline_seconds,
+            uploads=self.uploads,
+        )
         self.ran.append(ran)
         job.attempt, job.failures = ran.attempt, ran.failures
         job.state, job.result = ran.state, ran.result

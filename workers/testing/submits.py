@@ -25,4 +25,5 @@ def run_at_once(monkeypatch: pytest.MonkeyPatch) -> "Iterator[RunAtOnce]":
 
     running = RunAtOnce()
     monkeypatch.setattr(submit, "instead", running)
+    monkeypatch.setattr(submit, "keep_instead", running.keep)
     yield running
