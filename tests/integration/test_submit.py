@@ -34,7 +34,7 @@ from jobs.submit import (
     submit,
 )
 from tests import job_rows
-from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe
+from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe, problem
 from workers import JobContext, UploadId, job
 from workers.catalog.probe_params import ProbeParams
 
@@ -214,6 +214,16 @@ def test_the_same_call_under_its_key_brings_the_same_job() -> None:
     assert (again.job.pk, again.job.state, Job.objects.count()) == (first.pk, "succeeded", 1)
     with pytest.raises(Mismatch):
         submit(PROBE, {"seconds": 1}, key="k")
+
+
+def test_a_key_that_was_sent_over_http_is_another_requests_here_and_so_the_other_way_round() -> None:
+    api = InProcessApi()
+    body = {"type": PROBE, "params": PARAMS}
+    assert api.json(body, headers={"Idempotency-Key": "sent"}).status_code == 202
+    with pytest.raises(Mismatch):
+        submit(PROBE, PARAMS, key="sent", client=api.client.name)
+    submit(PROBE, PARAMS, key="called", client=api.client.name)
+    problem(api.json(body, headers={"Idempotency-Key": "called"}), 422, "idempotency_mismatch")
 
 
 def test_a_replayed_job_past_its_start_by_is_shown_expired() -> None:
