@@ -20,8 +20,6 @@ from jobs.once import StaleAttempt
 from jobs.states import State
 from jobs.stored_files import UNFINISHED_SECONDS, ago
 
-PRUNE_BATCH = 1_000
-
 
 @dataclass(frozen=True)
 class Made:
@@ -115,8 +113,7 @@ def named(job: Job, name: str) -> Artifact | None:
 
 def prune() -> int:
     """Remove what is not seen and never will be; the number removed."""
-    gone = [one.pk for one in _over().order_by("created_at")[:PRUNE_BATCH] if stored_files.remove(one.file_name)]
-    return Artifact.objects.filter(pk__in=gone).delete()[0]
+    return stored_files.remove_rows(_over())
 
 
 def _over() -> QuerySet[Artifact]:

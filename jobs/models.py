@@ -390,7 +390,7 @@ class Upload(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["client", "key"], name="upload_key_once")]
-        indexes = [models.Index(fields=["created_at"], name="upload_prune")]
+        indexes = [models.Index(fields=["created_at", "id"], name="upload_by_age")]
 
     def __str__(self) -> str:
         return f"upload {self.pk}"
@@ -419,6 +419,7 @@ class Artifact(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "attempt", "name"], name="artifact_name_once")]
+        indexes = [models.Index(fields=["created_at", "id"], name="artifact_by_age")]
 
     def __str__(self) -> str:
         return f"{self.name} of {self.job_id}"

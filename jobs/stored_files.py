@@ -4,19 +4,31 @@ Names there are ours, made of ids; what callers call their files is a column. A 
 is whole, and deleted after it: so whatever process ends in between, every file has a row by which a sweep finds it.
 """
 
+import time
+from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeVar, cast
+from uuid import UUID
 
 import structlog
 from django.core.files import File
 from django.core.files.storage import storages
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+
+from jobs.models import Artifact, Upload
 
 log = structlog.get_logger(__name__)
 
 ALIAS = "jobs"
 # A row whose file was not whole after so long never gets it: its process has ended, or will give up on it.
 UNFINISHED_SECONDS = 900.0
+READ_AT_ONCE = 1_000  # rows that a sweep looks at with one question
+REMOVED_AT_ONCE = 50  # files, until their rows are deleted: no more is done again if the run is killed
+# Of one run, for each kind of file: other sweeps wait for it, and Celery kills what takes minutes.
+REMOVING_SECONDS = 5.0
+
+Row = TypeVar("Row", Upload, Artifact)
 
 
 def put(name: str, content: IO[bytes]) -> None:
@@ -41,6 +53,48 @@ def remove(name: str) -> bool:
         log.warning("file_not_removed", file=name, error=type(error).__name__)
         return False
     return True
+
+
+def remove_rows(rows: QuerySet[Row], staying: Callable[[list[Row]], set[UUID]] = lambda some: set()) -> int:
+    """Remove files and their rows, the oldest first, for REMOVING_SECONDS; the number of rows deleted.
+
+    `staying` names those of some rows that are needed yet. They, and what the storage does not remove, are passed over.
+    """
+    until = time.monotonic() + REMOVING_SECONDS
+    removed, last = 0, None
+    while some := list(_behind(last, rows)[:READ_AT_ONCE]):
+        needed, last = staying(some), some[-1]
+        removed += _remove_until(until, rows.model, [row for row in some if row.pk not in needed])
+        if time.monotonic() >= until:
+            break
+    return removed
+
+
+def _behind(last: Row | None, rows: QuerySet[Row]) -> QuerySet[Row]:
+    """By keys, so that rows that stay are read once a run. The first condition is what the index is entered by."""
+    ordered = rows.order_by("created_at", "pk")
+    if last is None:
+        return ordered
+    later = Q(created_at__gt=last.created_at) | Q(pk__gt=last.pk)
+    return ordered.filter(later, created_at__gte=last.created_at)
+
+
+def _remove_until(until: float, model: type[Row], rows: Iterable[Row]) -> int:
+    """One at least, however slow the storage is."""
+    removed, gone = 0, list[UUID]()
+    for row in rows:
+        if remove(row.file_name):
+            gone.append(row.pk)
+        over = time.monotonic() >= until
+        if over or len(gone) >= REMOVED_AT_ONCE:
+            removed, gone = removed + _delete(model, gone), []
+        if over:
+            break
+    return removed + _delete(model, gone)
+
+
+def _delete(model: type[Row], gone: list[UUID]) -> int:
+    return model._default_manager.filter(pk__in=gone).delete()[0] if gone else 0
 
 
 def ago(seconds: float) -> Any:

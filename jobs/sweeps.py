@@ -178,7 +178,7 @@ def _in_batches(prune_some: Callable[[], int], at_once: int | None = None) -> in
 
 
 def prune_files() -> int:
-    """Remove uploads and artifacts past their time, and what was never finished. No transaction is open while a file is removed."""
+    """Remove uploads and artifacts past their time, and what was never finished, for some seconds. No transaction is open while a file is removed."""
     return uploads.prune() + artifacts.prune()
 
 

@@ -6,7 +6,6 @@ being admitted is live by then.
 """
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -27,7 +26,6 @@ log = structlog.get_logger(__name__)
 ADMISSION_SECONDS = (
     60.0  # from the look at an upload to the commit of its job, which waits a second for each of two locks at most
 )
-PRUNE_BATCH = 1_000
 
 
 class UnknownUploads(ValueError):
@@ -174,13 +172,11 @@ def prune() -> int:
     """Remove those whose time is over and that no live job names, and what was never finished; the number removed."""
     over = ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS + ADMISSION_SECONDS)
     unfinished = Q(stored_at__isnull=True, created_at__lt=ago(UNFINISHED_SECONDS))
-    old = list(Upload.objects.filter(Q(created_at__lt=over) | unfinished).order_by("created_at")[:PRUNE_BATCH])
-    named = _named_by_live_jobs(old)
-    gone = [upload.pk for upload in old if upload.pk not in named and stored_files.remove(upload.file_name)]
-    return Upload.objects.filter(pk__in=gone).delete()[0]
+    old = Upload.objects.filter(Q(created_at__lt=over) | unfinished)
+    return stored_files.remove_rows(old, _named_by_live_jobs)
 
 
-def _named_by_live_jobs(uploads: list[Upload]) -> set[Any]:
+def _named_by_live_jobs(uploads: list[Upload]) -> set[UUID]:
     if not uploads:
         return set()
     with connection.cursor() as cursor:
