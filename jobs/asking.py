@@ -203,7 +203,8 @@ def submission(
     if job_type is None:
         sentence = f"There is no job type {asked.type!r}; there are {', '.join(registry.names()) or 'none'}."
         raise InvalidJob("unknown_type", sentence, [{"loc": ["type"], "msg": "There is no job type of that name."}])
-    cost_class = _class_for(job_type, asked.params, client if look_for_uploads else None)
+    owner = client if look_for_uploads else None
+    cost_class = _class_for(job_type, asked.params, owner, named_before=outbox_id is not None)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
     return Submission(
         client=client,
@@ -224,12 +225,14 @@ def submission(
     )
 
 
-def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | None) -> CostClass:
+def _class_for(
+    job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool
+) -> CostClass:
     """Of params whose uploads are the owner's, if there is one to be asked for."""
     try:
         model, cost_class = door.weighed(job_type, params)
         if owner is not None:
-            uploads.refuse_unknown(owner.pk, model)
+            uploads.refuse_unknown(owner.pk, model, named_before=named_before)
         return cost_class
     except uploads.UnknownUploads as error:
         errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]

@@ -1,6 +1,6 @@
-"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it.
+"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it, or an outbox entry that waits.
 
-Which jobs name an upload is read from their params, where ids stand in one form only (jobs/upload_ids.py), so admission has nothing to write and
+Which of them name an upload is read from their params, where ids stand in one form only (jobs/upload_ids.py), so admission has nothing to write and
 a refusal costs nothing. The door takes an upload up to the end of its time, and the sweep spares it for a minute more: a job that was
 being admitted is live by then.
 """
@@ -132,19 +132,27 @@ def _remove(upload: Upload) -> None:
 
 def of_client(client_id: int) -> QuerySet[Upload]:
     """Those that may be named: whole, and in their time."""
-    return Upload.objects.filter(_in_time(), client_id=client_id, stored_at__isnull=False)
+    return _whole(client_id).filter(_in_time())
+
+
+def _whole(client_id: int) -> QuerySet[Upload]:
+    return Upload.objects.filter(client_id=client_id, stored_at__isnull=False)
 
 
 def _in_time() -> Q:
     return Q(created_at__gt=ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS))
 
 
-def refuse_unknown(client_id: int, params: BaseModel) -> None:
-    """Raises UnknownUploads for ids in validated params that are no uploads of this client. Params without any cost no query."""
+def refuse_unknown(client_id: int, params: BaseModel, *, named_before: bool = False) -> None:
+    """Raises UnknownUploads for ids in validated params that are no uploads of this client. Params without any cost no query.
+
+    named_before: they were looked at when they were written down, and keep what they name; past its time is no objection any more.
+    """
     named = list(upload_ids.found_in(params))
     if not named:
         return
-    known = set(map(str, of_client(client_id).filter(pk__in={name for _, name in named}).values_list("pk", flat=True)))
+    theirs = _whole(client_id) if named_before else of_client(client_id)
+    known = set(map(str, theirs.filter(pk__in={name for _, name in named}).values_list("pk", flat=True)))
     unknown = [place for place, name in named if name not in known]
     if unknown:
         raise UnknownUploads(unknown)
@@ -161,22 +169,22 @@ def of_job(job_id: UUID, upload_id: str) -> Upload | None:
 
 
 def discard(upload: Upload) -> bool:
-    """Remove one that its client needs no more; False while a job that has not ended names it."""
-    if _named_by_live_jobs([upload]):
+    """Remove one that its client needs no more; False while a job that has not ended names it, or an entry that waits."""
+    if _needed([upload]):
         return False
     _remove(upload)
     return True
 
 
 def prune() -> int:
-    """Remove those whose time is over and that no live job names, and what was never finished; the number removed."""
+    """Remove those whose time is over and that nothing live names, and what was never finished; the number removed."""
     over = ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS + ADMISSION_SECONDS)
     unfinished = Q(stored_at__isnull=True, created_at__lt=ago(UNFINISHED_SECONDS))
     old = Upload.objects.filter(Q(created_at__lt=over) | unfinished)
-    return stored_files.remove_rows(old, _named_by_live_jobs)
+    return stored_files.remove_rows(old, _needed)
 
 
-def _named_by_live_jobs(uploads: list[Upload]) -> set[UUID]:
+def _needed(uploads: list[Upload]) -> set[UUID]:
     if not uploads:
         return set()
     with connection.cursor() as cursor:
@@ -185,8 +193,12 @@ def _named_by_live_jobs(uploads: list[Upload]) -> set[UUID]:
     return named & {upload.pk for upload in uploads}
 
 
-# Raw SQL, since the ORM has no regexp_matches. Live jobs are bounded by the room of their classes, and so is what this reads.
+# Raw SQL, since the ORM has no regexp_matches. Live jobs are bounded by the room of their classes, entries that wait by MOST_WAITING, and so is
+# what this reads. One statement for both, since an entry becomes a job in one: its snapshot holds the one or the other.
 _NAMED = """
-SELECT DISTINCT (regexp_matches(params::text, %(form)s, 'g'))[1] FROM jobs_job
+SELECT (regexp_matches(params::text, %(form)s, 'g'))[1] FROM jobs_job
 WHERE state IN ('queued', 'running') AND client_id = ANY(%(clients)s)
+UNION
+SELECT (regexp_matches(params::text, %(form)s, 'g'))[1] FROM jobs_outboxentry
+WHERE state = 'waiting' AND client_id = ANY(%(clients)s)
 """
