@@ -63,8 +63,8 @@ class Artifacts:
         try:
             with Spool(min(settings.WEIGHBRIDGE_MAX_ARTIFACT_BYTES, self._left_bytes)) as spool:
                 yield cast(BinaryIO, _Writer(name, spool))
-                self._count(name, spool.size_bytes)
-                self._store.put(name, content_type, spool)
+                with self._counted(name, spool.size_bytes):
+                    self._store.put(name, content_type, spool)
         except BaseException:
             self._names.discard(name)
             raise
@@ -77,12 +77,19 @@ class Artifacts:
                 raise Fail("too_many_artifacts", f"The job leaves more than {MOST_FILES} files.")
             self._names.add(name)
 
-    def _count(self, name: str, size_bytes: int) -> None:
-        """Several may have been written at once, each within what was left when it began."""
+    @contextmanager
+    def _counted(self, name: str, size_bytes: int) -> Iterator[None]:
+        """Several may have been written at once, each within what was left when it began. What is not stored is given back."""
         with self._lock:
             if size_bytes > self._left_bytes:
                 raise _too_large(name)
             self._left_bytes -= size_bytes
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self._left_bytes += size_bytes
+            raise
 
 
 class _Writer(io.RawIOBase):

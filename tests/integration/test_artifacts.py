@@ -280,6 +280,28 @@ def test_all_files_of_an_attempt_have_a_size_too(run: Run, settings: Any) -> Non
     assert run(lambda ctx: handler(ctx, b"x" * 7)).error_code == "artifact_too_large"
 
 
+def test_what_the_storage_did_not_take_uses_nothing_up(
+    run: Run, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES = 10
+    save = storages["jobs"].save
+    failures = [OSError(5, "Input/output error")] * 3
+
+    def flaky(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return save(*arguments)
+
+    def handler(ctx: JobContext[Any]) -> None:
+        for _ in range(3):
+            with pytest.raises(OSError):
+                leave(ctx, content=b"x" * 10)
+        leave(ctx, content=b"x" * 10)
+
+    monkeypatch.setattr(storages["jobs"], "save", flaky)
+    assert seen(run(handler)) == {"a.txt": b"x" * 10}
+
+
 def test_two_that_are_written_at_once_share_what_is_left(run: Run, settings: Any) -> None:
     settings.WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES = 10
 
