@@ -225,9 +225,7 @@ def submission(
     )
 
 
-def _class_for(
-    job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool
-) -> CostClass:
+def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool) -> CostClass:
     """Of params whose uploads are the owner's, if there is one to be asked for."""
     try:
         model, cost_class = door.weighed(job_type, params)

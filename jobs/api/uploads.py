@@ -126,7 +126,11 @@ class OneUpload(View):
 
     def delete(self, request: Request, upload_id: UUID) -> HttpResponseBase:
         if not uploads.discard(_theirs(request, upload_id)):
-            raise Problem(409, "upload_in_use", "A job that has not ended, or is yet to be admitted, names this upload; it stays until then.")
+            raise Problem(
+                409,
+                "upload_in_use",
+                "A job that has not ended, or is yet to be admitted, names this upload; it stays until then.",
+            )
         answer = HttpResponse(status=204)
         del answer["Content-Type"]  # which Django gives it, though there is nothing that it could be the type of
         return answer

@@ -137,7 +137,9 @@ PROBLEMS = {
         409, "The job is succeeded; nothing is left to cancel.", members=TheJob, example={"job": examples.SUCCEEDED}
     ),
     "not_finished": ProblemType(409, "The job is running; its result comes when it has succeeded.", retry_after=True),
-    "upload_in_use": ProblemType(409, "A job that has not ended, or is yet to be admitted, names this upload; it stays until then."),
+    "upload_in_use": ProblemType(
+        409, "A job that has not ended, or is yet to be admitted, names this upload; it stays until then."
+    ),
     "result_gone": ProblemType(410, "The result was kept for its time, and is gone; the job is still shown."),
     "precondition_failed": ProblemType(412, "The job is not as If-Match says.", headers=("ETag",)),
     "too_large": ProblemType(
