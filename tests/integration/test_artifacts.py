@@ -187,15 +187,16 @@ def test_a_thread_that_outlives_its_handler_adds_nothing_to_a_job_that_has_ended
     with transaction.atomic():
         succeed(claimed)
         thread.start()
-        eventually(somebody_waits_for_a_lock)
+        eventually(somebody_waits_for_us)
     thread.join(10)
     assert told == [LeaseLost]
     assert seen(job) == {}
 
 
-def somebody_waits_for_a_lock() -> bool:
+def somebody_waits_for_us() -> bool:
+    """For a lock that this thread's connection holds. (pg_stat_activity would show all of a transaction what it showed first.)"""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))")
         return bool(cursor.fetchone()[0])
 
 

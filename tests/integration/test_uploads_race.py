@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs import artifacts, uploads
+from jobs import artifacts, stored_files, uploads
 from jobs.models import Artifact, Upload
 from tests.files import an_artifact, an_upload
 from tests.in_process_api import BASE, InProcessApi
@@ -49,12 +49,21 @@ def test_nothing_rests_on_the_storage_being_a_folder(settings: Any) -> None:
     settings.STORAGES = {**settings.STORAGES, "jobs": memory}
     api = InProcessApi()
     upload_id = api.send("POST", f"{BASE}/uploads", CONTENT, "text/csv").json()["id"]
-    opened = uploads.of_client(api.client.pk).get(pk=upload_id)
-    assert opened.size_bytes == 100
+    upload = uploads.of_client(api.client.pk).get(pk=upload_id)
     job, claimed = a_running_job(a_node())
-    an_artifact(claimed)
+    artifact = an_artifact(claimed)
+    assert content_of(upload) == CONTENT
+    assert content_of(artifact) == b"content"
     Upload.objects.update(created_at=later(-100_000))
     assert uploads.prune() == 1
     job.refresh_from_db()
     Artifact.objects.update(attempt=7)
     assert artifacts.prune() == 1
+    for gone in (upload, artifact):
+        with pytest.raises(FileNotFoundError):
+            content_of(gone)
+
+
+def content_of(row: Upload | Artifact) -> bytes:
+    with stored_files.opened(row.file_name) as file:
+        return file.read()
