@@ -46,11 +46,7 @@ class NoRoom(Exception):
 
 
 class KeyTaken(Exception):
-    """The client's Idempotency-Key stands for this other upload."""
-
-    def __init__(self, upload: Upload) -> None:
-        super().__init__("The key stands for another upload.")
-        self.upload = upload
+    """The client's Idempotency-Key stands for another upload."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def _under(client: ApiClient, key: str | None) -> Upload | None:
 
 def _replayed(first: Upload, spool: Spool) -> Kept:
     if first.sha256 != spool.sha256:
-        raise KeyTaken(first)
+        raise KeyTaken
     return Kept(first, replayed=True)
 
 

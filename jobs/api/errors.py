@@ -100,12 +100,16 @@ class Problem(Exception):
         return JsonResponse(body, status=self.status, content_type=CONTENT_TYPE, headers=headers)
 
     @classmethod
-    def refused(cls, rejected: Rejected) -> "Problem":
+    def refused(cls, rejected: Rejected, max_jobs: int | None = None) -> "Problem":
+        """`max_jobs`: how many the client may have at once. Of a batch it is not told: some of its jobs may have had places."""
         if rejected.reason == "deadline_infeasible":
             return cls(422, rejected.reason, "The deadline has already passed.")
         if rejected.reason == "too_many_jobs":
             sentence = "This client has as many jobs waiting and running as it may have at once."
-            return cls(429, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)
+            after = rejected.retry_after_seconds
+            quota = {"RateLimit-Policy": f'"jobs";q={max_jobs}', "RateLimit": f'"jobs";r=0;t={after}'}
+            headers = {} if max_jobs is None else quota
+            return cls(429, rejected.reason, sentence, retry_after=after, headers=headers)
         if rejected.reason == "idempotency_in_flight":
             sentence = "Another request with this Idempotency-Key is being admitted; ask again for what became of it."
             return cls(409, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)

@@ -96,6 +96,8 @@ def test_a_client_has_at_most_so_many_jobs(api: InProcessApi) -> None:
     first, _ = api.submit(), api.submit()
     refused = api.post("probe.sleep", {"seconds": 0})
     problem(refused, 429, "too_many_jobs", retryable=True)
+    assert refused.headers["RateLimit-Policy"] == '"jobs";q=2'
+    assert refused.headers["RateLimit"] == f'"jobs";r=0;t={refused.headers["Retry-After"]}'
     assert Job.objects.count() == 2
     claim_probe(a_probe_node())
     problem(api.post("probe.sleep", {"seconds": 0}), 429, "too_many_jobs", retryable=True)

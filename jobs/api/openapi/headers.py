@@ -105,13 +105,13 @@ RESPONSE: dict[str, tuple[dict[str, Any], str, Any]] = {
         "true",
     ),
     "RateLimit": (
-        {"type": "string", "pattern": '^"submits";r=[0-9]+;t=[0-9]+$'},
+        {"type": "string", "pattern": '^"(submits|jobs)";r=[0-9]+;t=[0-9]+$'},
         "What is left of the quota.",
         '"submits";r=12;t=3',
     ),
     "RateLimit-Policy": (
-        {"type": "string", "pattern": '^"submits";q=[0-9]+;w=[0-9]+$'},
-        "The quota.",
+        {"type": "string", "pattern": '^("submits";q=[0-9]+;w=[0-9]+|"jobs";q=[0-9]+)$'},
+        "The quota: of submits in a window of seconds, or of jobs at once.",
         '"submits";q=60;w=60',
     ),
     "WWW-Authenticate": ({"type": "string", "const": "Bearer"}, "How to say who asks.", "Bearer"),
