@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 from structlog.contextvars import get_contextvars
 
-from jobs import admission, door, idempotency, lifecycle, queries, quotas, registry, telemetry, traces, uploads
+from jobs import admission, door, idempotency, lifecycle, queries, quotas, registry, telemetry, traces
 from jobs.admission import Admitted, Rejected, Replayed, Submission
 from jobs.classes import CostClass
 from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
+from jobs.files import uploads
 from jobs.idempotency import Idempotency
 from jobs.models import ApiClient, Job
 from jobs.registry import JobType

@@ -402,7 +402,7 @@ class Upload(models.Model):
 
 
 class Artifact(models.Model):
-    """A file that an attempt left. Seen once its job has succeeded by this very attempt; see jobs/artifacts.py.
+    """A file that an attempt left. Seen once its job has succeeded by this very attempt; see jobs/files/artifacts.py.
 
     Protected, not cascaded: a row that went with its job would leave its file behind.
     """

@@ -13,9 +13,10 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs import artifacts, capacity, classes
+from jobs import capacity, classes
 from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
 from jobs.classes import CostClass
+from jobs.files import artifacts
 from jobs.models import Job
 from jobs.states import LIVE, State
 

@@ -21,13 +21,14 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from pydantic import BaseModel
 
-from jobs import asking, outbox, uploads
+from jobs import asking, outbox
 from jobs.admission import Admitted, Rejected, Replayed
 from jobs.asking import IN_PROCESS, Answer, Asked, InvalidJob, RateLimited, UnknownClient
+from jobs.files import uploads
+from jobs.files.spool import Spool, SpoolFull
+from jobs.files.uploads import NoRoom
 from jobs.idempotency import BadKey, Mismatch
 from jobs.outbox import OutboxFull
-from jobs.spool import Spool, SpoolFull
-from jobs.uploads import NoRoom
 
 __all__ = [
     "IN_PROCESS",

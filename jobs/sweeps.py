@@ -15,7 +15,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import artifacts, batches, classes, lifecycle, outbox, queries, uploads, wakeups
+from jobs import batches, classes, lifecycle, outbox, queries, wakeups
+from jobs.files import artifacts, uploads
 from jobs.models import Artifact, Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State

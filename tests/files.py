@@ -9,11 +9,11 @@ from django.conf import settings
 from django.core.files.storage import storages
 from django.db import connection
 
-from jobs import artifacts, stored_files, uploads
-from jobs.artifacts import Made
+from jobs.files import artifacts, stored_files, uploads
+from jobs.files.artifacts import Made
+from jobs.files.spool import Spool
 from jobs.lifecycle import Claim
 from jobs.models import ApiClient, Artifact, Upload
-from jobs.spool import Spool
 from tests.job_rows import a_client
 
 

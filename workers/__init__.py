@@ -14,7 +14,7 @@ Where the rest is, by who runs it:
     catalog/        one file per shipped job type
 """
 
-from jobs.upload_ids import UploadId
+from jobs.files.upload_ids import UploadId
 from workers.context import JobContext
 from workers.declare import job
 from workers.failures import Fail, JobCancelled, JobTimeout, LeaseLost, RetryLater

@@ -1,7 +1,7 @@
 """`ctx.artifacts`: files that a job leaves for its caller.
 
 The rules are here; where files are kept is the store's business: the storage and the database for a job, memory or a folder for a handler
-that runs without one. What is kept is seen only once the job has succeeded by this attempt; see jobs/artifacts.py.
+that runs without one. What is kept is seen only once the job has succeeded by this attempt; see jobs/files/artifacts.py.
 """
 
 import io
@@ -22,10 +22,10 @@ from django.conf import settings
 from django.db import connections
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import artifacts, stored_files
-from jobs.artifacts import Made
+from jobs.files import artifacts, stored_files
+from jobs.files.artifacts import Made
+from jobs.files.spool import Spool, SpoolFull
 from jobs.once import StaleAttempt
-from jobs.spool import Spool, SpoolFull
 from workers.failures import Fail, LeaseLost
 from workers.once import on_this_thread
 

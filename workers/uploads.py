@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 
-from jobs import stored_files, uploads
+from jobs.files import stored_files, uploads
 from workers.failures import Fail
 from workers.once import on_this_thread
 

@@ -7,10 +7,11 @@ import structlog
 from django.http import HttpResponseBase
 from rest_framework.request import Request
 
-from jobs import artifacts, lifecycle, queries, stored_files
+from jobs import lifecycle, queries
 from jobs.api import downloads
 from jobs.api.errors import Problem
 from jobs.api.views import View
+from jobs.files import artifacts, stored_files
 from jobs.keys import READ
 from jobs.models import ApiClient, Artifact
 from jobs.states import State

@@ -19,11 +19,11 @@ from rest_framework import exceptions
 
 from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
+from jobs.files.uploads import KeyTaken, NoRoom, UnknownUploads
 from jobs.idempotency import BadKey, Mismatch
 from jobs.models import Batch, Job
 from jobs.quotas import WINDOW_SECONDS, Rate
 from jobs.row_locks import RowHeld
-from jobs.uploads import KeyTaken, NoRoom, UnknownUploads
 
 log = structlog.get_logger(__name__)
 

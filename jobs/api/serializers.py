@@ -19,11 +19,12 @@ from pydantic import (
     ValidationError,
 )
 
-from jobs import artifacts, door, registry, uploads
+from jobs import door, registry
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.classes import CostClass
 from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
+from jobs.files import artifacts, uploads
 from jobs.idempotency import Idempotency
 from jobs.models import ApiClient, Artifact, Job
 from jobs.queries import ClassView

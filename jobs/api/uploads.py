@@ -14,13 +14,14 @@ from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import idempotency, uploads
+from jobs import idempotency
 from jobs.api import digests, serializers
 from jobs.api.errors import Problem, changing_something
 from jobs.api.views import View
+from jobs.files import uploads
+from jobs.files.spool import Spool
 from jobs.keys import SUBMIT
 from jobs.models import ApiClient, Upload
-from jobs.spool import Spool
 
 ARRIVED = "weighbridge.arrived"  # its key in request.META; None: the body is still to come
 PATH = "/api/v1/uploads"

@@ -10,9 +10,9 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import broker, classes, registry
+from jobs.files.upload_ids import found_in
 from jobs.keys import OPS_READ, READ, SUBMIT
 from jobs.models import Upload, WorkerNode
-from jobs.upload_ids import found_in
 from tests.in_process_api import InProcessApi, Web, a_probe_node, claim_probe, problem
 from tests.waiting import eventually
 

@@ -5,7 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from jobs import lifecycle, stored_files
+from jobs import lifecycle
+from jobs.files import stored_files
 from jobs.lifecycle import Claim
 from jobs.models import Artifact, Job, WorkerNode
 from tests.files import an_artifact

@@ -9,11 +9,12 @@ import pytest
 from django.core.files.storage import storages
 from pydantic import BaseModel
 
-from jobs import registry, stored_files, uploads
+from jobs import registry
+from jobs.files import stored_files, uploads
+from jobs.files.spool import Spool
+from jobs.files.upload_ids import UNKNOWN, UploadId
 from jobs.models import Job, Upload
 from jobs.registry import JobType
-from jobs.spool import Spool
-from jobs.upload_ids import UNKNOWN, UploadId
 from tests.files import an_upload, on_their_way, stored
 from tests.in_process_api import BASE, InProcessApi, problem
 from tests.job_rows import a_node, claim, later, succeed

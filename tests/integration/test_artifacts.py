@@ -10,7 +10,8 @@ from django.core.files.storage import storages
 from django.db import connection, transaction
 from django.db.utils import OperationalError
 
-from jobs import artifacts, lifecycle, stored_files, sweeps
+from jobs import lifecycle, sweeps
+from jobs.files import artifacts, stored_files
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.once import StaleAttempt

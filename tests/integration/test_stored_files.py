@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.core.files.storage import storages
 
-from jobs import artifacts, stored_files, uploads
+from jobs.files import artifacts, stored_files, uploads
 from jobs.models import Artifact, Upload
 from tests.files import an_artifact, an_upload
 from tests.job_rows import a_node, a_running_job, requeue

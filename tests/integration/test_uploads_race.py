@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs import artifacts, stored_files, uploads
+from jobs.files import artifacts, stored_files, uploads
 from jobs.models import Artifact, Upload
 from tests.files import an_artifact, an_upload
 from tests.in_process_api import BASE, InProcessApi

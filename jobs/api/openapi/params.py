@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jobs import upload_ids
 from jobs.api.batch_bodies import BatchBody
 from jobs.api.openapi.models import REF, schema_of
 from jobs.api.serializers import SubmitBody
+from jobs.files import upload_ids
 from jobs.registry import JobType
 
 _TOLD = {

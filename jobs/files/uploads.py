@@ -1,6 +1,6 @@
 """Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it, or an outbox entry that waits.
 
-Which of them name an upload is read from their params, where ids stand in one form only (jobs/upload_ids.py), so admission has nothing to write and
+Which of them name an upload is read from their params, where ids stand in one form only (jobs/files/upload_ids.py), so admission has nothing to write and
 a refusal costs nothing. The door takes an upload up to the end of its time, and the sweep spares it for a minute more: a job that was
 being admitted is live by then.
 """
@@ -15,11 +15,11 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 from pydantic import BaseModel
 
-from jobs import stored_files, upload_ids
+from jobs.files import stored_files, upload_ids
+from jobs.files.spool import Spool
+from jobs.files.stored_files import UNFINISHED_SECONDS, ago
+from jobs.files.upload_ids import Place
 from jobs.models import ApiClient, Upload
-from jobs.spool import Spool
-from jobs.stored_files import UNFINISHED_SECONDS, ago
-from jobs.upload_ids import Place
 
 log = structlog.get_logger(__name__)
 

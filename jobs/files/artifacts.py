@@ -14,11 +14,11 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import F, OuterRef, Q, QuerySet
 from django.db.models.functions import JSONObject
 
-from jobs import stored_files
+from jobs.files import stored_files
+from jobs.files.stored_files import UNFINISHED_SECONDS, ago
 from jobs.models import Artifact, Job
 from jobs.once import StaleAttempt
 from jobs.states import State
-from jobs.stored_files import UNFINISHED_SECONDS, ago
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     class Params(BaseModel):
         table: UploadId
 
-The door takes only ids of the caller's own uploads (jobs/uploads.py), in the one form in which they are given out, so that a job's params
+The door takes only ids of the caller's own uploads (jobs/files/uploads.py), in the one form in which they are given out, so that a job's params
 can be searched for them.
 """
 
