@@ -1,0 +1,32 @@
+"""What is true about jobs, by subject; imported from here.
+
+clients     ApiClient, ApiKey
+requests    IdempotencyKey, OutboxEntry: what was asked for, and what came of it
+jobs        Job, Attempt, OnceResult
+batches     Batch, BatchItem
+files       Upload, Artifact
+operations  WorkerNode, Sweep
+"""
+
+from jobs.models.batches import Batch, BatchItem
+from jobs.models.clients import ApiClient, ApiKey
+from jobs.models.files import Artifact, Upload
+from jobs.models.jobs import Attempt, Job, OnceResult
+from jobs.models.operations import Sweep, WorkerNode
+from jobs.models.requests import IdempotencyKey, OutboxEntry
+
+__all__ = [
+    "ApiClient",
+    "ApiKey",
+    "Artifact",
+    "Attempt",
+    "Batch",
+    "BatchItem",
+    "IdempotencyKey",
+    "Job",
+    "OnceResult",
+    "OutboxEntry",
+    "Sweep",
+    "Upload",
+    "WorkerNode",
+]
