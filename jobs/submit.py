@@ -25,8 +25,8 @@ from jobs import asking, outbox
 from jobs.admission import Admitted, Rejected, Replayed
 from jobs.asking import IN_PROCESS, Answer, Asked, InvalidJob, RateLimited, UnknownClient
 from jobs.files import uploads
+from jobs.files.room import NoRoom
 from jobs.files.spool import Spool, SpoolFull
-from jobs.files.uploads import NoRoom
 from jobs.idempotency import BadKey, Mismatch
 from jobs.outbox import OutboxFull
 

@@ -8,7 +8,7 @@ from jobs.models import Artifact, Upload
 
 @admin.register(Upload)
 class UploadAdmin(ReadOnlyAdmin):
-    list_display = ("id", "client", "size_bytes", "created_at", "stored_at")
+    list_display = ("id", "client", "size_bytes", "created_at", "stored_at", "deleted_at")
     list_filter = ("client",)
     list_select_related = ("client",)
     ordering = ("-created_at",)

@@ -19,7 +19,8 @@ from rest_framework import exceptions
 
 from jobs.admission import Rejected
 from jobs.door import UndeclaredClass
-from jobs.files.uploads import KeyTaken, NoRoom, UnknownUploads
+from jobs.files.room import NoRoom
+from jobs.files.uploads import KeyTaken, UnknownUploads
 from jobs.idempotency import BadKey, Mismatch
 from jobs.models import Batch, Job
 from jobs.quotas import WINDOW_SECONDS, Rate
@@ -177,8 +178,8 @@ class Problem(Exception):
 
     @classmethod
     def uploads_full(cls, error: NoRoom) -> "Problem":
-        sentence = f"{error} Delete one that no job needs, or wait until the oldest goes."
-        return cls(429, "uploads_full", sentence, retry_after=300, limit_bytes=error.limit_bytes)
+        after = error.retry_after_seconds
+        return cls(429, "uploads_full", str(error), retry_after=after, limit_bytes=error.limit_bytes)
 
     @classmethod
     def internal_error(cls) -> "Problem":

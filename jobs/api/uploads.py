@@ -18,7 +18,7 @@ from jobs import idempotency
 from jobs.api import digests, serializers
 from jobs.api.errors import Problem, changing_something
 from jobs.api.views import View
-from jobs.files import uploads
+from jobs.files import room, uploads
 from jobs.files.spool import Spool
 from jobs.keys import SUBMIT
 from jobs.models import ApiClient, Upload
@@ -57,7 +57,7 @@ def _checked(request: Request) -> tuple[str | None, str | None]:
     if length > settings.WEIGHBRIDGE_MAX_UPLOAD_BYTES:
         raise Problem.too_large(f"The body is {length} bytes", settings.WEIGHBRIDGE_MAX_UPLOAD_BYTES)
     if key is None:  # one that is known needs no room
-        uploads.refuse_without_room(_caller(request), length)
+        room.refuse_without_room(_caller(request), length)
     return digest, key
 
 

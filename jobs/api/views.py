@@ -15,7 +15,7 @@ from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
 from jobs.api.requests import REQUEST_ID, TRACEPARENT
 from jobs.api.serializers import Origin
-from jobs.files import uploads
+from jobs.files import room
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
 from jobs.registry import JobType
@@ -202,7 +202,7 @@ class Client(View):
     def get(self, request: Request) -> Response:
         credentials: Any = request.auth
         client = _caller(request)
-        use = caller.Use(queries.live_jobs_of(client.pk), uploads.kept_bytes(client))
+        use = caller.Use(queries.live_jobs_of(client.pk), room.use_of(client).kept_bytes)
         return Response(caller.shown(client, credentials.scopes, use))
 
 

@@ -2,6 +2,7 @@
 docs/decisions/0012-files.md.
 
     uploads       what a caller sent: kept, found by its client and its jobs, deleted, pruned
+    room          how much of them a client may have
     upload_ids    how a job type asks for one, and how its id is found in params; no Django
     artifacts     what an attempt left: begun, finished, listed with its job, pruned
     spool         bytes on their way into the storage, of either kind

@@ -1,8 +1,10 @@
-"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it, or an outbox entry that waits.
+"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it, or an
+outbox entry that waits.
 
-Which of them name an upload is read from their params, where ids stand in one form only (jobs/files/upload_ids.py), so admission has nothing to write and
-a refusal costs nothing. The door takes an upload up to the end of its time, and the sweep spares it for a minute more: a job that was
-being admitted is live by then.
+Which of them name an upload is read from their params, where ids stand in one form only (jobs/files/upload_ids.py), so admission has
+nothing to write and a refusal costs nothing. Between the look at an upload and the commit of its job lies a while in which nothing shows
+that it is needed. So none is ever removed at once: one that is deleted, or past its time, is hidden from new submits, and the sweep removes
+it only a minute later, when whatever had seen it is a live job or was refused.
 """
 
 from dataclasses import dataclass
@@ -11,11 +13,12 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from pydantic import BaseModel
 
 from jobs.files import stored_files, upload_ids
+from jobs.files.room import refuse_without_room
 from jobs.files.spool import Spool
 from jobs.files.stored_files import UNFINISHED_SECONDS, ago
 from jobs.files.upload_ids import Place
@@ -23,9 +26,9 @@ from jobs.models import ApiClient, Upload
 
 log = structlog.get_logger(__name__)
 
-ADMISSION_SECONDS = (
-    60.0  # from the look at an upload to the commit of its job, which waits a second for each of two locks at most
-)
+# From the look at an upload to the commit of its job. That waits a second for each lock at most, of which a batch needs one for each class;
+# a database that falls silent is noticed after 11 s (settings.py).
+ADMISSION_SECONDS = 60.0
 
 
 class UnknownUploads(ValueError):
@@ -34,15 +37,6 @@ class UnknownUploads(ValueError):
     def __init__(self, places: list[Place]) -> None:
         super().__init__(upload_ids.UNKNOWN)
         self.places = places
-
-
-class NoRoom(Exception):
-    """With this one the client would keep more than it may."""
-
-    def __init__(self, kept_bytes: int) -> None:
-        limit = settings.WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES
-        super().__init__(f"This client keeps {kept_bytes} bytes of uploads; it may keep {limit}.")
-        self.limit_bytes: int = limit
 
 
 class KeyTaken(Exception):
@@ -78,18 +72,6 @@ def keep(client: ApiClient, spool: Spool, key: str | None = None) -> Kept:
     return Kept(upload)
 
 
-def refuse_without_room(client: ApiClient, size_bytes: int) -> None:
-    """Raises NoRoom. Only the row that is stored decides; this spares who asks first the sending."""
-    kept = kept_bytes(client)
-    if kept + size_bytes > settings.WEIGHBRIDGE_MAX_CLIENT_UPLOADS_BYTES:
-        raise NoRoom(kept)
-
-
-def kept_bytes(client: ApiClient) -> int:
-    """Of all its uploads, those on their way into the storage too."""
-    return Upload.objects.filter(client=client).aggregate(all=Sum("size_bytes"))["all"] or 0
-
-
 def _under(client: ApiClient, key: str | None) -> Upload | None:
     return None if key is None else of_client(client.pk).filter(key=key).first()
 
@@ -111,7 +93,7 @@ def _begun(client: ApiClient, spool: Spool) -> Upload:
 def _finish(upload: Upload, key: str | None) -> None:
     """The key is taken only now: a process that ended before leaves none behind that nobody could use again."""
     with transaction.atomic():
-        if key is not None:  # the upload that it stood for is past its time
+        if key is not None:  # the upload that it stood for is past its time, or deleted
             Upload.objects.filter(client=upload.client_id, key=key).exclude(_in_time()).update(key=None)
         Upload.objects.filter(pk=upload.pk).update(stored_at=Now(), key=key)
     upload.refresh_from_db()
@@ -127,7 +109,7 @@ def _remove(upload: Upload) -> None:
 
 
 def of_client(client_id: int) -> QuerySet[Upload]:
-    """Those that may be named: whole, and in their time."""
+    """Those that may be named: whole, in their time, and not deleted."""
     return _whole(client_id).filter(_in_time())
 
 
@@ -136,26 +118,43 @@ def _whole(client_id: int) -> QuerySet[Upload]:
 
 
 def _in_time() -> Q:
-    return Q(created_at__gt=ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS))
+    return Q(created_at__gt=ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS), deleted_at__isnull=True)
 
 
 def refuse_unknown(client_id: int, params: BaseModel, *, named_before: bool = False) -> None:
     """Raises UnknownUploads for ids in validated params that are no uploads of this client. Params without any cost no query.
 
-    named_before: they were looked at when they were written down, and keep what they name; past its time is no objection any more.
+    named_before: they were looked at when they were written down, and keep what they name; that it is past its time, or deleted since, is no
+    objection any more.
     """
     named = list(upload_ids.found_in(params))
     if not named:
         return
     theirs = _whole(client_id) if named_before else of_client(client_id)
-    known = set(map(str, theirs.filter(pk__in={name for _, name in named}).values_list("pk", flat=True)))
+    known = _looked_at(theirs.filter(pk__in={name for _, name in named}))
     unknown = [place for place, name in named if name not in known]
     if unknown:
         raise UnknownUploads(unknown)
 
 
+def _looked_at(those: QuerySet[Upload]) -> set[str]:
+    """Their ids. Inside a transaction they are held until it ends, however late: what it writes is not to be seen before, and the sweep goes
+    past rows that are held."""
+    if connection.get_autocommit():
+        return set(map(str, those.values_list("pk", flat=True)))
+    statement, params = those.values_list("pk").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(statement + _HELD, params)
+        return {str(pk) for (pk,) in cursor.fetchall()}
+
+
+# Raw SQL, since the ORM's locks shut each other out, and many transactions may name one upload at once. Nor does a DELETE of the API wait for
+# this one, or who uses the upload's key again: neither changes what a foreign key could refer to.
+_HELD = " FOR KEY SHARE"
+
+
 def of_job(job_id: UUID, upload_id: str) -> Upload | None:
-    """The upload, past its time too, if it is of the client whose job this is."""
+    """The upload, past its time or deleted too, if it is of the client whose job this is."""
     if not upload_ids.is_one(upload_id):
         return None
     return Upload.objects.filter(pk=upload_id, client__jobs=job_id, stored_at__isnull=False).first()
@@ -165,24 +164,37 @@ def of_job(job_id: UUID, upload_id: str) -> Upload | None:
 
 
 def discard(upload: Upload) -> bool:
-    """Remove one that its client needs no more; False while a job that has not ended names it, or an entry that waits."""
-    if _needed([upload]):
+    """Hide one that its client needs no more; False while a job that has not ended names it, or an entry that waits.
+
+    A submit that saw it before may be admitted after. It is none the worse for it: the file is there for its job, and goes with a later sweep.
+    """
+    if _named([upload]):
         return False
-    _remove(upload)
+    Upload.objects.filter(pk=upload.pk, deleted_at__isnull=True).update(deleted_at=Now())
     return True
 
 
 def prune() -> int:
-    """Remove those whose time is over and that nothing live names, and what was never finished; the number removed."""
-    over = ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS + ADMISSION_SECONDS)
+    """Remove those deleted or past their time that nothing live names, and what was never finished; the number removed."""
+    old = Q(created_at__lt=ago(settings.WEIGHBRIDGE_KEEP_UPLOADS_SECONDS + ADMISSION_SECONDS))
+    deleted = Q(deleted_at__lt=ago(ADMISSION_SECONDS))
     unfinished = Q(stored_at__isnull=True, created_at__lt=ago(UNFINISHED_SECONDS))
-    old = Upload.objects.filter(Q(created_at__lt=over) | unfinished)
-    return stored_files.remove_rows(old, _needed)
+    return stored_files.remove_rows(Upload.objects.filter(old | deleted | unfinished), _needed)
 
 
 def _needed(uploads: list[Upload]) -> set[UUID]:
-    if not uploads:
-        return set()
+    """The held ones first: a transaction that ends in between has written what names them by the second look."""
+    return _held(uploads) | _named(uploads)
+
+
+def _held(uploads: list[Upload]) -> set[UUID]:
+    ids = {upload.pk for upload in uploads}
+    with transaction.atomic():
+        free = Upload.objects.select_for_update(skip_locked=True).filter(pk__in=ids)
+        return ids - set(free.values_list("pk", flat=True))
+
+
+def _named(uploads: list[Upload]) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(_NAMED, {"clients": [upload.client_id for upload in uploads], "form": upload_ids.FORM})
         named = {UUID(name) for (name,) in cursor.fetchall()}

@@ -1,7 +1,7 @@
 """What lies in the storage of files: jobs/files."""
 
 from django.db import models
-from django.db.models import Func
+from django.db.models import Func, Q
 from django.db.models.functions import Now
 
 from jobs.models.clients import ApiClient
@@ -18,10 +18,17 @@ class Upload(models.Model):
     key = models.CharField(max_length=255, null=True, blank=True, help_text="The Idempotency-Key that it came under.")
     created_at = models.DateTimeField(db_default=Now())
     stored_at = models.DateTimeField(null=True, blank=True, help_text="Empty until its file is whole.")
+    deleted_at = models.DateTimeField(null=True, blank=True, help_text="By its client: hidden, and removed later.")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["client", "key"], name="upload_key_once")]
-        indexes = [models.Index(fields=["created_at", "id"], name="upload_by_age")]
+        constraints = [
+            models.UniqueConstraint(fields=["client", "key"], name="upload_key_once", condition=Q(deleted_at=None))
+        ]
+        indexes = [
+            models.Index(fields=["created_at", "id"], name="upload_by_age"),
+            # How much a client has.
+            models.Index(fields=["client"], name="upload_of_client"),
+        ]
 
     def __str__(self) -> str:
         return f"upload {self.pk}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.files import artifacts, stored_files, uploads
+from jobs.files import artifacts, room, stored_files, uploads
 from jobs.models import Artifact, Upload
 from tests.files import an_artifact, an_upload
 from tests.in_process_api import BASE, InProcessApi
@@ -20,7 +20,7 @@ def test_many_at_once_keep_no_more_than_their_client_may(settings: Any) -> None:
     api = InProcessApi()
     statuses = at_once(*[lambda: int(api.send("POST", f"{BASE}/uploads", CONTENT, "text/csv").status_code)] * 8)
     assert sorted(statuses) == [201] * 3 + [429] * 5
-    assert uploads.kept_bytes(api.client) == 300
+    assert room.use_of(api.client).kept_bytes == 300
 
 
 def test_many_at_once_under_one_key_are_one_upload() -> None:

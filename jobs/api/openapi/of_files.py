@@ -60,6 +60,10 @@ OPERATIONS = (
         "Delete an upload",
         tag="Files",
         scope=SUBMIT,
+        description=(
+            "It is gone at once: nothing can be read about it, no new job may name it, and it counts no more for what its client keeps. "
+            "A job whose submit had seen it before is admitted all the same, and finds it; the file is removed once no such job is left, a minute later at the earliest."
+        ),
         answers=(Answer(204, "It is gone."),),
         problems=("not_found", "upload_in_use"),
     ),
