@@ -88,7 +88,7 @@ HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked
 
 REASONS: tuple[str, ...] = get_args(Refusal)
 STOPPED_BY: tuple[str, ...] = get_args(StoppedBy)
-REFUSED_UNSEEN = (400, 408, 413, 503)  # not whole, too slow, too large, no turn
+REFUSED_UNSEEN = (400, 408, 413, 429, 503)  # not whole, too slow, too large, too many at once, no turn
 OUTBOX_OUTCOMES = ("admitted", "given_up")
 OUTCOMES = tuple(sorted(state.value for state in TERMINAL))
 

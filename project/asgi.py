@@ -53,6 +53,12 @@ def _refusal(status: int, request_id: str) -> HttpResponse:
         ),
         408: Problem(408, "too_slow", "The body did not come in time; nothing was done.", retry_after=1),
         413: Problem(413, "too_large", "The body is larger than this address takes."),
+        429: Problem(
+            429,
+            "too_many_transfers",
+            f"This client has {Limits.streamed.of_one} files on their way into this web process, or out of it; come again when one of them is done.",
+            retry_after=1,
+        ),
         503: Problem(
             503, "unavailable", "So much waits here that this request got no turn; nothing was done.", retry_after=1
         ),

@@ -13,13 +13,14 @@ asked once more. The first answer is kept for when there is no better one.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from project.streams import Broken, Files, Pace, Receive, Send, drain
+from project.places import Places, Share, Taken
+from project.streams import Broken, Files, Pace, Receive, Send, Stalled, drain
 from project.wsgi_call import Answer, Application, Hold, Message, Sink, environ_of, run
 
 # Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away.
@@ -40,7 +41,10 @@ class Limits:
     again_seconds: how long one that was held waits for a thread, since all who wait for one job are told at once.
     body_bytes: by path, the largest body that could be acceptable. held_bytes: of all bodies at once. refuses_by_length: whether Django says of a longer one
     that it is too long, from its length alone; where it would not look, the answer is ours. streams: by method and path, whether the
-    body goes into a sink; pace: how fast it must come; streamed: how many may be on their way at once.
+    body goes into a sink; pace: how fast it must come; streamed: how many may be on their way at once, and how many of one owner, so that one whose
+    many files come slowly leaves places for others. sent: the same of files that go out; taking_seconds: how long a piece of one may be on its way.
+    stored: how many whole bodies at once are passed on, to be written where they stay: a slow disk must leave threads for others;
+    storing_seconds: how long one waits for that.
     """
 
     body_bytes: Callable[[str], int]
@@ -54,7 +58,11 @@ class Limits:
     held_bytes: int = 64 * 1024 * 1024
     streams: Callable[[str, str], bool] = lambda method, path: False
     pace: Pace = Pace(30.0, 16_384)
-    streamed: int = 128
+    streamed: Share = Share(128, 32)
+    sent: Share = Share(128, 32)
+    taking_seconds: float = 30.0
+    stored: int = 2
+    storing_seconds: float = 30.0
 
 
 class ThreadBridge:
@@ -71,7 +79,7 @@ class ThreadBridge:
     ) -> None:
         """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
 
-        200 is /healthz; 400, 408, 413 and 503 are refusals. `waited`: where a request that is asked once more finds its hold in its
+        200 is /healthz; 400, 408, 413, 429 and 503 are refusals. `waited`: where a request that is asked once more finds its hold in its
         environ; `arrived`: where one whose body came into a sink finds that, or None as long as it has not come. `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered first says so in
         ASGI's lifespan only when none is left.
         """
@@ -83,10 +91,12 @@ class ThreadBridge:
         self._threads = ThreadPoolExecutor(limits.threads, "request")
         self._files = Files()
         self._free = asyncio.Semaphore(limits.threads)
+        self._may_store = asyncio.Semaphore(min(limits.stored, limits.threads))
         # Touched by the event loop alone.
         self._waiting = 0  # for a thread
         self._held_bytes = 0  # of bodies
-        self._streamed = 0  # bodies on their way into sinks
+        self._streamed = Places(limits.streamed)  # bodies on their way into sinks
+        self._sent = Places(limits.sent)  # and out of sources
         self._stopping = False
         self._answering: set[asyncio.Event] = set()  # one for each request; set, it waits no longer for a better answer
 
@@ -157,14 +167,22 @@ class ThreadBridge:
         if first is None or first.sink is None:
             return await self._refused_unread(scope, receive, first)
         try:
-            size = await self._taken_in(scope, receive, first.sink)
+            size = await self._taken_in(scope, receive, first.sink, first.owner)
             if isinstance(size, Answer):
                 return size
-            if not await self._got_one_within(self._limits.again_seconds):
-                return self._own(scope, 503)
-            return await self._pass_on({**environ_of(scope, size), self._arrived: first.sink}, send)
+            return await self._stored(scope, send, {**environ_of(scope, size), self._arrived: first.sink})
         finally:
             await self._files.close(first.sink)
+
+    async def _stored(self, scope: Message, send: Send, environ: dict[str, Any]) -> Answer | None:
+        if not await _got(self._may_store, self._limits.storing_seconds):
+            return self._own(scope, 503)
+        try:
+            if not await self._got_one_within(self._limits.again_seconds):
+                return self._own(scope, 503)
+            return await self._pass_on(environ, send)
+        finally:
+            self._may_store.release()
 
     async def _refused_unread(self, scope: Message, receive: Receive, answer: A) -> A:
         """Who waits for leave to send (Expect: 100-continue) has sent nothing, and is not asked to."""
@@ -172,13 +190,13 @@ class ThreadBridge:
             await drain(receive, DRAINED_OF_A_STREAM_BYTES)
         return answer
 
-    async def _taken_in(self, scope: Message, receive: Receive, sink: Sink) -> int | Answer:
+    async def _taken_in(self, scope: Message, receive: Receive, sink: Sink, owner: Hashable) -> int | Answer:
         """How much came; a refusal, if not all of it could."""
-        if self._streamed >= self._limits.streamed:
-            return await self._refused_unread(scope, receive, self._own(scope, 503))
-        self._streamed += 1
         try:
-            return await self._files.take_in(receive, sink, self._limits.pace)
+            with self._streamed.one_of(owner):
+                return await self._files.take_in(receive, sink, self._limits.pace)
+        except Taken as taken:
+            return await self._refused_unread(scope, receive, self._own(scope, taken.status))
         except TimeoutError:
             return self._own(scope, 408)
         except Broken:
@@ -186,17 +204,20 @@ class ThreadBridge:
         except OSError:  # the disk is full
             await drain(receive, DRAINED_OF_A_STREAM_BYTES)
             return self._own(scope, 503)
-        finally:
-            self._streamed -= 1
 
     async def _send_from_source(self, send: Send, scope: Message, answer: Answer) -> None:
         assert answer.source is not None
         try:
-            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-            if scope["method"] == "HEAD":
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-            else:
-                await self._files.send_out(send, answer.source)
+            with self._sent.one_of(answer.owner):
+                await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+                if scope["method"] == "HEAD":
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                else:
+                    await self._files.send_out(send, answer.source, self._limits.taking_seconds)
+        except Taken as taken:
+            await _send_whole(send, scope, self._own(scope, taken.status))
+        except Stalled:  # the server sees an answer that is not whole, and closes the connection
+            pass
         finally:
             await self._files.close(answer.source)
 
@@ -249,12 +270,7 @@ class ThreadBridge:
             self._waiting -= 1
 
     async def _got_one_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._free.acquire()
-        except TimeoutError:
-            return False
-        return True
+        return await _got(self._free, seconds)
 
     async def _pass_on(self, environ: dict[str, Any], send: Send) -> Answer | None:
         """In the thread that it got."""
@@ -298,6 +314,15 @@ class ThreadBridge:
             return first
         second = await self._pass_on({**environ_of(scope, b""), self._waited: hold}, send)
         return first if second is not None and second.status >= 500 else second
+
+
+async def _got(one_of: asyncio.Semaphore, within_seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(within_seconds):
+            await one_of.acquire()
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -25,15 +25,23 @@ class Broken(Exception):
     """The body ended before it was whole: its caller went, or sent what is no body."""
 
 
+class Stalled(Exception):
+    """The caller took nothing of its answer for too long."""
+
+
 @dataclass(frozen=True)
 class Pace:
-    """A body must come within `seconds`, and one more for each `bytes_per_second` that came of it; else it is a TimeoutError."""
+    """How slowly a body may come: `bytes_per_second`, and up to `seconds` behind that, else it is a TimeoutError.
+
+    Nobody is ahead: what came fast buys no time to be silent in later. So n bytes take n / bytes_per_second + seconds at the most.
+    """
 
     seconds: float
     bytes_per_second: int
 
-    def allowed(self, size_bytes: int) -> float:
-        return self.seconds + size_bytes / self.bytes_per_second
+    def due(self, before: float, now: float, size_bytes: int) -> float:
+        """When more must have come, after so much of what was due `before` came now. Instants of one clock."""
+        return min(before + size_bytes / self.bytes_per_second, now + self.seconds)
 
 
 class Files:
@@ -47,28 +55,38 @@ class Files:
 
         Raises Broken, TimeoutError, and OSError where it cannot be written.
         """
-        size, gathered, ended = 0, bytearray(), False
-        async with asyncio.timeout(pace.seconds) as limit:
-            begun = asyncio.get_running_loop().time()
+        clock = asyncio.get_running_loop().time
+        size, gathered, ended, due = 0, bytearray(), False, clock() + pace.seconds
+        async with asyncio.timeout_at(due) as limit:
             while not ended:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise Broken
-                gathered += message.get("body", b"")
+                piece = message.get("body", b"")
+                gathered += piece
                 ended = not message.get("more_body", False)
                 arrived = size + len(gathered)
                 if arrived > sink.most_bytes:
                     return arrived + (0 if ended else await drain(receive, sink.most_bytes))
-                limit.reschedule(begun + pace.allowed(arrived))
+                due = pace.due(due, clock(), len(piece))
+                limit.reschedule(due)
                 if ended or len(gathered) >= GATHERED_BYTES:
+                    limit.reschedule(None)  # how slow our disk is, is no fault of the caller's
+                    began = clock()
                     await self._in_a_thread(sink.write, bytes(gathered))
+                    due += clock() - began
+                    limit.reschedule(due)
                     size, gathered = arrived, bytearray()
         return size
 
-    async def send_out(self, send: Send, source: Source) -> None:
-        """Piece by piece, each once the server has taken the one before it."""
+    async def send_out(self, send: Send, source: Source, taking_seconds: float) -> None:
+        """Piece by piece, each once the server has taken the one before it. Raises Stalled where that takes longer."""
         while piece := await self._in_a_thread(source.read, GATHERED_BYTES):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            try:
+                async with asyncio.timeout(taking_seconds):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            except TimeoutError:
+                raise Stalled from None
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def close(self, one: Sink | Source) -> None:

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -55,7 +55,7 @@ class Source(Protocol):
 class Answer:
     """`hold`: the answer may be held back for a better one. `sink`: there is no answer before the body is in it.
 
-    `source`: where the body is read from; whoever has the answer closes it.
+    `source`: where the body is read from; whoever has the answer closes it. `owner`: who has what goes into the one or comes out of the other.
     """
 
     status: int
@@ -64,6 +64,7 @@ class Answer:
     hold: Hold | None = None
     sink: Sink | None = None
     source: Source | None = None
+    owner: Hashable = None
 
 
 def environ_of(scope: Message, body: bytes | int) -> dict[str, Any]:
@@ -121,7 +122,8 @@ def run(application: Application, environ: dict[str, Any], emit: Callable[[Messa
     try:
         source, sink = getattr(response, "source", None), getattr(response, "sink", None)
         if source is not None or sink is not None:
-            return Answer(*started[0], b"", sink=sink, source=source)
+            owner = getattr(response, "owner", None)
+            return Answer(*started[0], b"", sink=sink, source=source, owner=owner)
         return _emitted(iter(response), started, emit, getattr(response, "hold", None))
     finally:
         close = getattr(response, "close", None)

@@ -23,7 +23,8 @@ class OneArtifact(View):
     scopes = {"GET": READ}
 
     def get(self, request: Request, job_id: UUID, name: str) -> HttpResponseBase:
-        found = _found(cast(ApiClient, request.user), job_id, name)
+        caller = cast(ApiClient, request.user)
+        found = _found(caller, job_id, name)
         tag = f'"{found.sha256}"'
         return downloads.unchanged(request.headers, tag) or downloads.answer(
             request.headers,
@@ -32,6 +33,7 @@ class OneArtifact(View):
             tag=tag,
             content_type=found.content_type,
             name=found.name,
+            owner=caller.pk,
         )
 
 

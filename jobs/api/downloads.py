@@ -1,7 +1,7 @@
 """A stored file as an answer: by its own name, as an attachment that no browser runs, whole or one range of it (RFC 9110)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from django.http import HttpResponseBase, StreamingHttpResponse
@@ -32,10 +32,10 @@ class Part:
 
 
 class FileAnswer(StreamingHttpResponse):
-    """A server that knows of `source` reads it as its caller takes it, and closes it; in WSGI it is iterated."""
+    """A server that knows of `source` reads it as its caller takes it, and closes it; in WSGI it is iterated. `owner`: who takes it."""
 
-    def __init__(self, source: Part, **more: Any) -> None:
-        self.source = source
+    def __init__(self, source: Part, owner: Hashable, **more: Any) -> None:
+        self.source, self.owner = source, owner
         super().__init__(_pieces(source), **more)
 
 
@@ -49,7 +49,14 @@ def _pieces(source: Part) -> Iterator[bytes]:
 
 
 def answer(
-    headers: Mapping[str, str], file: BinaryIO, *, size_bytes: int, tag: str, content_type: str, name: str
+    headers: Mapping[str, str],
+    file: BinaryIO,
+    *,
+    size_bytes: int,
+    tag: str,
+    content_type: str,
+    name: str,
+    owner: Hashable,
 ) -> HttpResponseBase:
     """`headers` are the request's. Raises Problem (416); the file is closed then."""
     about = {
@@ -62,14 +69,14 @@ def answer(
     wanted = _range(headers, size_bytes, tag)
     if wanted is None:
         about["Content-Length"] = str(size_bytes)
-        return FileAnswer(Part(file, size_bytes), content_type=content_type, headers=about)
+        return FileAnswer(Part(file, size_bytes), owner, content_type=content_type, headers=about)
     if not wanted:
         file.close()
         raise _not_there(size_bytes)
     file.seek(wanted.start)
     about["Content-Length"] = str(len(wanted))
     about["Content-Range"] = f"bytes {wanted.start}-{wanted.stop - 1}/{size_bytes}"
-    return FileAnswer(Part(file, len(wanted)), status=206, content_type=content_type, headers=about)
+    return FileAnswer(Part(file, len(wanted)), owner, status=206, content_type=content_type, headers=about)
 
 
 def unchanged(headers: Mapping[str, str], tag: str) -> HttpResponseBase | None:

@@ -56,6 +56,7 @@ TITLES = {
     "result_gone": "The result is no longer kept.",
     "too_large": "The request is too large.",
     "too_many_jobs": "This client has as many jobs as it may have.",
+    "too_many_transfers": "This client sends or takes too many files at once.",
     "too_slow": "The request came too slowly.",
     "type_unavailable": "No worker runs this job type now.",
     "unauthorized": "A valid key is needed.",

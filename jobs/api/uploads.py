@@ -35,7 +35,7 @@ class Uploads(View):
         digest, key = _checked(request)
         spool = request.META.get(ARRIVED)
         if ARRIVED in request.META and spool is None:
-            return _room_for_it()
+            return _room_for_it(_caller(request))
         if isinstance(spool, Spool):
             return _kept(request, spool, digest, key)
         with _spool() as spool:
@@ -71,9 +71,9 @@ def _caller(request: Request) -> ApiClient:
     return cast(ApiClient, request.user)
 
 
-def _room_for_it() -> HttpResponse:
+def _room_for_it(caller: ApiClient) -> HttpResponse:
     answer = HttpResponse(status=100)
-    answer.sink = _spool()  # type: ignore[attr-defined]
+    answer.sink, answer.owner = _spool(), caller.pk  # type: ignore[attr-defined]
     return answer
 
 

@@ -41,7 +41,13 @@ OPERATIONS = (
                 {"Location": True, "Idempotency-Replayed": True},
             ),
         ),
-        problems=("digest_mismatch", "unsupported_media_type", "idempotency_mismatch", "uploads_full"),
+        problems=(
+            "digest_mismatch",
+            "unsupported_media_type",
+            "idempotency_mismatch",
+            "uploads_full",
+            "too_many_transfers",
+        ),
     ),
     Operation(
         "GET",
@@ -88,6 +94,6 @@ OPERATIONS = (
             ),
             Answer(304, "The caller has it.", headers={"ETag.file": True}),
         ),
-        problems=("not_found", "not_finished", "result_gone", "range_not_satisfiable"),
+        problems=("not_found", "not_finished", "result_gone", "range_not_satisfiable", "too_many_transfers"),
     ),
 )

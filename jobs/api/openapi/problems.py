@@ -187,6 +187,11 @@ PROBLEMS = {
     "too_many_jobs": ProblemType(
         429, "This client has as many jobs waiting and running as it may have at once.", retry_after=True
     ),
+    "too_many_transfers": ProblemType(
+        429,
+        "This client has 32 files on their way into this web process, or out of it; come again when one of them is done.",
+        retry_after=True,
+    ),
     "uploads_full": ProblemType(
         429,
         "This client keeps 1073741800 bytes of uploads; it may keep 1073741824. Delete one that no job needs, or wait until the oldest goes.",
