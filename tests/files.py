@@ -13,8 +13,9 @@ from jobs.files import artifacts, stored_files, uploads
 from jobs.files.artifacts import Made
 from jobs.files.spool import Spool
 from jobs.lifecycle import Claim
-from jobs.models import ApiClient, Artifact, Upload
-from tests.job_rows import a_client
+from jobs.models import ApiClient, Artifact, Job, Upload
+from tests.job_rows import a_client, read
+from workers.context import JobContext
 
 
 def spooled(content: bytes) -> Spool:
@@ -62,3 +63,26 @@ def _target(fd: Path) -> str:
         return str(fd.readlink())
     except OSError:
         return ""
+
+
+# ── As a handler leaves them, and its caller sees them ───────────────────────────────────────────────────────────────
+
+
+def seen(job: Job) -> dict[str, bytes]:
+    """What its caller would get, by name."""
+    contents = {}
+    for one in artifacts.of_job(read(job.pk)):
+        with stored_files.opened(one.file_name) as file:
+            contents[one.name] = file.read()
+    return contents
+
+
+def rows_and_files() -> tuple[int, int]:
+    """How many there are, whoever may see them; the files are those that a row names."""
+    names = {str(pk) for pk in Artifact.objects.values_list("pk", flat=True)}
+    return len(names), len(names & stored("artifacts"))
+
+
+def leave(ctx: JobContext[Any], name: str = "a.txt", content: bytes = b"left") -> None:
+    with ctx.artifacts.create(name, "text/plain") as file:
+        file.write(content)

@@ -59,6 +59,9 @@ def _opened(found: Artifact) -> BinaryIO:
     except FileNotFoundError:  # somebody has removed it: its row alone brings nothing
         log.error("artifact_file_missing", artifact_id=str(found.pk))
         raise _gone() from None
+    except OSError as error:
+        log.error("artifact_not_opened", artifact_id=str(found.pk), error=type(error).__name__)
+        raise Problem.no_storage() from error
 
 
 def _gone() -> Problem:

@@ -30,7 +30,8 @@ log = structlog.get_logger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 _OF_A_BATCH = re.compile(r"/api/v1/batches/[^/]+")
-_OF_A_JOB = re.compile(r"/api/v1/jobs/[^/]+(/result)?")
+_OF_A_JOB = re.compile(r"/api/v1/jobs/[^/]+(/result|/artifacts/[^/]+)?")
+_OF_AN_UPLOAD = re.compile(r"/api/v1/uploads/[^/]+")
 
 TITLES = {
     "batch_too_large": "The batch can never be admitted as a whole.",
@@ -176,6 +177,10 @@ class Problem(Exception):
     @classmethod
     def no_disk(cls) -> "Problem":
         return cls(503, "unavailable", "Files cannot be kept here now; nothing was done.", retry_after=5)
+
+    @classmethod
+    def no_storage(cls) -> "Problem":
+        return cls(503, "unavailable", "Files cannot be read here now.", retry_after=5)
 
     @classmethod
     def uploads_full(cls, error: NoRoom) -> "Problem":
@@ -330,6 +335,8 @@ def not_found(request: HttpRequest, exception: Exception | None = None, **kwargs
         return page_not_found(request, exception)
     if _OF_A_BATCH.fullmatch(request.path):
         return Problem.not_found("There is no batch of that id: an id is a UUID, as the answer gave it.").response()
+    if _OF_AN_UPLOAD.fullmatch(request.path):
+        return Problem.not_found("There is no upload of that id: an id is a UUID, as the answer gave it.").response()
     if _OF_A_JOB.fullmatch(request.path):
         return Problem.not_found(
             "There is no job of that id: an id is a UUID, as the answer to the submit gave it."

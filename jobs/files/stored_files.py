@@ -4,9 +4,12 @@ Names there are ours, made of ids; what callers call their files is a column. A 
 is whole, and deleted after it: so whatever process ends in between, every file has a row by which a sweep finds it.
 """
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar, cast
 from uuid import UUID
 
@@ -31,18 +34,51 @@ REMOVING_SECONDS = 5.0
 Row = TypeVar("Row", Upload, Artifact)
 
 
+class StorageFailed(OSError):
+    """The storage raised what only its own library knows."""
+
+
 def put(name: str, content: IO[bytes]) -> None:
-    """Store the whole content under this name. Raises what the storage does."""
+    """Store the whole content under this name; once it returns, a power cut takes nothing of it. Raises OSError, also where a part was stored."""
+    storage = storages[ALIAS]
     content.seek(0)
-    given = storages[ALIAS].save(name, File(content))
+    with _own_errors():
+        given = storage.save(name, File(content))
     if given != name:
-        storages[ALIAS].delete(given)
+        storage.delete(given)
         raise OSError(f"The storage {ALIAS!r} took {given!r} for a name that was free.")
+    try:
+        path = Path(storage.path(name))
+    except NotImplementedError:  # it is no folder, and keeps what it has taken in its own way
+        return
+    for one in (path, path.parent, path.parent.parent):  # the file, its name, and that of its folder, which may be new
+        _sync(one)
+
+
+def _sync(path: Path) -> None:
+    """To the disk. Of a file it matters not which descriptor wrote it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def opened(name: str) -> BinaryIO:
-    """For reading, to be closed. Raises FileNotFoundError."""
-    return cast(BinaryIO, storages[ALIAS].open(name, "rb").file)
+    """For reading, to be closed: what the storage gives, which may have to let go of more than a file. Raises OSError (FileNotFoundError)."""
+    with _own_errors():
+        return cast(BinaryIO, storages[ALIAS].open(name, "rb"))
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Around a storage of any kind. What stops the job in which it is called passes through: that is no Exception."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise StorageFailed(type(error).__name__) from error
 
 
 def remove(name: str) -> bool:

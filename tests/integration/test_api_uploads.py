@@ -207,6 +207,13 @@ def test_another_clients_upload_is_404_like_one_that_never_was(api: InProcessApi
     assert Upload.objects.filter(pk=theirs.pk).exists()
 
 
+def test_an_id_that_is_none_is_told_so(api: InProcessApi) -> None:
+    for method in ("GET", "DELETE"):
+        answer = api.send(method, f"{BASE}/uploads/first")
+        problem(answer, 404, "not_found")
+        assert answer.json()["detail"] == "There is no upload of that id: an id is a UUID, as the answer gave it."
+
+
 def test_uploads_need_the_scope_to_submit() -> None:
     reader = InProcessApi("jobs:read")
     problem(send(reader), 403, "forbidden")

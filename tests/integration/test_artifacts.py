@@ -10,14 +10,13 @@ from django.core.files.storage import storages
 from django.db import connection, transaction
 from django.db.utils import OperationalError
 
-from jobs import lifecycle, sweeps
+from jobs import lifecycle
 from jobs.files import artifacts, stored_files
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.once import StaleAttempt
 from jobs.states import State
-from tests import job_rows
-from tests.files import an_artifact, an_upload, on_their_way, stored
+from tests.files import an_artifact, an_upload, leave, on_their_way, rows_and_files, seen, stored
 from tests.job_rows import a_node, a_running_job, claim, later, read, requeue, succeed
 from tests.waiting import eventually
 from workers import Fail, JobCancelled, JobTimeout, LeaseLost
@@ -27,26 +26,6 @@ from workers.context import JobContext
 # An artifact's row goes by a connection of its own. The limits of an attempt use the alarm signal that pytest-timeout would use.
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(method="thread")]
 Run = Callable[..., Job]
-
-
-def seen(job: Job) -> dict[str, bytes]:
-    """What its caller would get, by name."""
-    contents = {}
-    for one in artifacts.of_job(read(job.pk)):
-        with stored_files.opened(one.file_name) as file:
-            contents[one.name] = file.read()
-    return contents
-
-
-def rows_and_files() -> tuple[int, int]:
-    """How many there are, whoever may see them; the files are those that a row names."""
-    names = {str(pk) for pk in Artifact.objects.values_list("pk", flat=True)}
-    return len(names), len(names & stored("artifacts"))
-
-
-def leave(ctx: JobContext[Any], name: str = "a.txt", content: bytes = b"left") -> None:
-    with ctx.artifacts.create(name, "text/plain") as file:
-        file.write(content)
 
 
 def test_what_a_handler_leaves_is_seen_once_its_job_has_succeeded(run: Run) -> None:
@@ -258,199 +237,6 @@ def test_a_storage_that_takes_nothing_fails_the_attempt_and_the_name_is_free_aga
     monkeypatch.setattr(storages["jobs"], "save", flaky)
     assert seen(run(handler)) == {"a.txt": b"left"}
     assert Artifact.objects.count() == 1
-
-
-# ── How large, and under what name ───────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_file_as_large_as_it_may_be_is_kept_and_a_larger_one_is_the_callers_to_read(run: Run, settings: Any) -> None:
-    settings.WEIGHBRIDGE_MAX_ARTIFACT_BYTES = 10
-    assert seen(run(lambda ctx: leave(ctx, content=b"x" * 10))) == {"a.txt": b"x" * 10}
-    job = run(lambda ctx: leave(ctx, content=b"x" * 11))
-    assert (job.state, job.error_code) == ("failed", "artifact_too_large")
-    assert "at most 10 bytes" in job.error_message
-
-
-def test_all_files_of_an_attempt_have_a_size_too(run: Run, settings: Any) -> None:
-    settings.WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES = 10
-
-    def handler(ctx: JobContext[Any], last: bytes = b"x" * 6) -> None:
-        leave(ctx, "a", b"x" * 4)
-        leave(ctx, "b", last)
-
-    assert len(seen(run(handler))) == 2
-    assert run(lambda ctx: handler(ctx, b"x" * 7)).error_code == "artifact_too_large"
-
-
-def test_what_the_storage_did_not_take_uses_nothing_up(
-    run: Run, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES = 10
-    save = storages["jobs"].save
-    failures = [OSError(5, "Input/output error")] * 3
-
-    def flaky(*arguments: Any) -> Any:
-        if failures:
-            raise failures.pop()
-        return save(*arguments)
-
-    def handler(ctx: JobContext[Any]) -> None:
-        for _ in range(3):
-            with pytest.raises(OSError):
-                leave(ctx, content=b"x" * 10)
-        leave(ctx, content=b"x" * 10)
-
-    monkeypatch.setattr(storages["jobs"], "save", flaky)
-    assert seen(run(handler)) == {"a.txt": b"x" * 10}
-
-
-def test_two_that_are_written_at_once_share_what_is_left(run: Run, settings: Any) -> None:
-    settings.WEIGHBRIDGE_MAX_ATTEMPT_ARTIFACTS_BYTES = 10
-
-    def handler(ctx: JobContext[Any]) -> None:
-        with ctx.artifacts.create("a") as one, ctx.artifacts.create("b") as other:
-            one.write(b"x" * 6)
-            other.write(b"x" * 6)
-
-    assert run(handler).error_code == "artifact_too_large"
-
-
-def test_there_is_an_end_to_how_many(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.artifacts.MOST_FILES", 2)
-
-    def handler(ctx: JobContext[Any]) -> None:
-        for number in range(3):
-            leave(ctx, str(number))
-
-    job = run(handler)
-    assert job.error_code == "too_many_artifacts"
-
-
-ODD_NAMES = [
-    "",
-    ".",
-    "..",
-    ".hidden",
-    "../x",
-    "a/b",
-    "a\\b",
-    "/etc/passwd",
-    "a\0b",
-    "a\nb",
-    "a\rb",
-    "x" * 101,
-    " a",
-    "a ",
-]
-ODD_NAMES += ["a\u202eb", "\ud800", "a\u2028b", "a\x7f"]
-
-
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_name_that_could_be_a_trick_is_refused(run: Run, name: str) -> None:
-    def handler(ctx: JobContext[Any]) -> None:
-        with pytest.raises(ValueError, match="Artifact name"):
-            leave(ctx, name)
-
-    job = run(handler)
-    assert job.state == "succeeded"
-    assert seen(job) == {}
-
-
-@pytest.mark.parametrize(
-    "name", ["a", "x" * 100, "Bericht für März.csv", "図.png", "a..b", 'a"b;c', "a%2Fb", "~", "-rf"]
-)
-def test_any_other_name_is_taken(run: Run, name: str) -> None:
-    assert list(seen(run(lambda ctx: leave(ctx, name)))) == [name]
-
-
-def test_two_ways_to_write_one_letter_are_one_name(run: Run) -> None:
-    def handler(ctx: JobContext[Any]) -> None:
-        leave(ctx, "u\u0308")
-        with pytest.raises(ValueError, match="already"):
-            leave(ctx, "\u00fc")
-
-    assert list(seen(run(handler))) == ["\u00fc"]
-
-
-@pytest.mark.parametrize(
-    "content_type", ["", "png", "text/plain\r\nX: y", "a/b/c", "text/plain; charset=x; y=z", "tëxt/plain"]
-)
-def test_a_media_type_that_is_none_is_refused(run: Run, content_type: str) -> None:
-    def handler(ctx: JobContext[Any]) -> None:
-        with pytest.raises(ValueError, match="is no media type"), ctx.artifacts.create("a", content_type):
-            pass
-
-    assert run(handler).state == "succeeded"
-
-
-# ── Uploads ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_an_upload_is_read_by_the_jobs_of_its_client_alone(run: Run) -> None:
-    mine, theirs = an_upload(b"mine"), an_upload(b"theirs", client=job_rows.a_client("another"))
-
-    def handler(ctx: JobContext[Any]) -> str:
-        with ctx.open_upload(str(mine.pk)) as file:
-            read = file.read().decode()
-        with pytest.raises(Fail, match="upload_gone"):
-            ctx.open_upload(str(theirs.pk))
-        return read
-
-    assert run(handler).result == "mine"
-
-
-@pytest.mark.parametrize("upload_id", ["", "../secret-key", "00000000-0000-7000-8000-000000000000"])
-def test_an_upload_that_is_none_fails_the_job_in_a_sentence(run: Run, upload_id: str) -> None:
-    job = run(lambda ctx: ctx.open_upload(upload_id))
-    assert (job.state, job.error_code) == ("failed", "upload_gone")
-
-
-def test_a_row_without_its_file_fails_the_job_that_wants_it_and_nothing_else(run: Run) -> None:
-    upload = an_upload()
-    stored_files.remove(upload.file_name)
-    assert run(lambda ctx: ctx.open_upload(str(upload.pk))).error_code == "upload_gone"
-
-
-# ── Their end ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def a_job_with_a_file() -> Job:
-    job, claimed = a_running_job(a_node())
-    an_artifact(claimed)
-    succeed(claimed, "result")
-    return job
-
-
-def test_files_go_with_the_result(settings: Any) -> None:
-    settings.WEIGHBRIDGE_KEEP_RESULTS_SECONDS = 100
-    job = a_job_with_a_file()
-    assert (sweeps.prune(), sweeps.prune_files()) == (0, 0)
-    assert seen(job) == {"a.txt": b"content"}
-    settings.WEIGHBRIDGE_KEEP_RESULTS_SECONDS = -1
-    assert (sweeps.prune(), sweeps.prune_files()) == (1, 1)
-    assert seen(job) == {}
-    assert rows_and_files() == (0, 0)
-    assert read(job.pk).state == "succeeded"
-
-
-def test_a_job_is_not_pruned_before_its_files(settings: Any) -> None:
-    """A row that went first would leave a file that nobody finds."""
-    settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS = -1
-    job = a_job_with_a_file()
-    sweeps.prune()
-    assert Job.objects.filter(pk=job.pk).exists()
-    assert sweeps.prune_files() == 1
-    sweeps.prune()
-    assert not Job.objects.filter(pk=job.pk).exists()
-
-
-def test_what_runs_and_what_is_seen_is_left_alone() -> None:
-    seen_one = a_job_with_a_file()
-    _, claimed = a_running_job(a_node())
-    an_artifact(claimed)
-    an_artifact(claimed, "b.txt", stored=False)
-    assert artifacts.prune() == 0
-    assert seen(seen_one) == {"a.txt": b"content"}
 
 
 def test_a_stale_attempt_writes_no_row() -> None:

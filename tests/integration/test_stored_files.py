@@ -1,15 +1,18 @@
-"""The sweep of files gets on: past what stays, with a slow storage, and with a run that is killed."""
+"""The storage of files: synced, away, read while it is pruned; and its sweep, which gets on past what stays and through a run that is killed."""
 
+import os
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 
 from jobs.files import artifacts, stored_files, uploads
-from jobs.models import Artifact, Upload
-from tests.files import an_artifact, an_upload
-from tests.job_rows import a_node, a_running_job, requeue
+from jobs.models import Artifact, Job, Upload
+from tests.files import an_artifact, an_upload, stored
+from tests.in_process_api import BASE, InProcessApi, a_probe_node, claim_probe, problem
+from tests.job_rows import a_node, a_running_job, requeue, succeed
 
 pytestmark = pytest.mark.django_db
 
@@ -108,3 +111,104 @@ def test_artifacts_too_go_a_few_at_a_time_past_those_that_stay(small: None, monk
     refuse(monkeypatch, ConnectionError(), [left[0].file_name, left[1].file_name])
     assert artifacts.prune() == 5
     assert Artifact.objects.count() == 2
+
+
+# ── Before anybody is told ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_and_its_name_are_on_the_disk_before_its_row_says_that_it_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    synced: list[tuple[str, int]] = []
+    fsync = os.fsync
+
+    def told(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((os.readlink(f"/proc/self/fd/{descriptor}"), Upload.objects.filter(stored_at=None).count()))
+
+    monkeypatch.setattr(os, "fsync", told)
+    path = storages["jobs"].path(an_upload().file_name)
+    folder = os.path.dirname(path)
+    assert synced == [(path, 1), (folder, 1), (os.path.dirname(folder), 1)]
+
+
+def test_a_disk_that_fails_while_it_is_synced_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = stored("uploads")
+
+    def fails(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    problem(InProcessApi().send("POST", f"{BASE}/uploads", b"x", "text/csv"), 503, "unavailable", retryable=True)
+    assert (Upload.objects.count(), stored("uploads")) == (0, before)
+
+
+class OfItsLibrary(Exception):
+    """As a client of S3 raises."""
+
+
+def test_a_storage_that_fails_half_way_in_its_own_words_is_503_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, save = stored("uploads"), storages["jobs"].save
+
+    def half(name: str, content: Any) -> str:
+        save(name, ContentFile(b"ha"))
+        raise OfItsLibrary
+
+    monkeypatch.setattr(storages["jobs"], "save", half)
+    problem(InProcessApi().send("POST", f"{BASE}/uploads", b"half", "text/csv"), 503, "unavailable", retryable=True)
+    assert (Upload.objects.count(), stored("uploads")) == (0, before)
+
+
+# ── While it is read ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_file_of(api: InProcessApi) -> tuple[Artifact, str]:
+    """And its address."""
+    node = a_probe_node()
+    job_id = api.submit()
+    artifact = an_artifact(claimed := claim_probe(node), content=b"x" * 500_000)
+    succeed(claimed)
+    return artifact, f"/jobs/{job_id}/artifacts/{artifact.name}"
+
+
+def test_a_file_that_is_pruned_while_somebody_takes_it_is_taken_whole() -> None:
+    api = InProcessApi()
+    artifact, address = a_file_of(api)
+    answer = api.get(address)
+    pieces = iter(answer.streaming_content)
+    first = next(pieces)
+    Job.objects.update(result_expired=True)
+    assert artifacts.prune() == 1
+    assert str(artifact.pk) not in stored("artifacts")
+    assert len(first + b"".join(pieces)) == artifact.size_bytes
+    problem(api.get(address), 410, "result_gone")
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OfItsLibrary()])
+def test_a_storage_that_cannot_be_read_now_is_503_and_not_gone(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    api = InProcessApi()
+    _, address = a_file_of(api)
+
+    def away(name: str, mode: str) -> Any:
+        raise error
+
+    monkeypatch.setattr(storages["jobs"], "open", away)
+    problem(api.get(address), 503, "unavailable", retryable=True)
+
+
+def test_what_is_opened_is_closed_as_the_storage_would_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A remote one has more to let go of than the bytes."""
+    closed: list[str] = []
+
+    class Remote(ContentFile):  # type: ignore[type-arg]
+        def close(self) -> None:
+            closed.append("remote")
+
+    monkeypatch.setattr(storages["jobs"], "open", lambda name, mode: Remote(b"abc"))
+    with stored_files.opened("uploads/x") as file:
+        assert file.read() == b"abc"
+    assert closed == ["remote"]
