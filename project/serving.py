@@ -80,8 +80,9 @@ class ThreadBridge:
         """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
 
         200 is /healthz; 400, 408, 413, 429 and 503 are refusals. `waited`: where a request that is asked once more finds its hold in its
-        environ; `arrived`: where one whose body came into a sink finds that, or None as long as it has not come. `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered first says so in
-        ASGI's lifespan only when none is left.
+        environ; `arrived`: where one whose body came into a sink finds that, or None as long as it has not come.
+        `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered
+        first says so in ASGI's lifespan only when none is left.
         """
         self._waited, self._arrived = waited, arrived
         self._when_told_to_stop = when_told_to_stop

@@ -1,6 +1,7 @@
 """Bodies that no memory should hold: into a sink as they come, out of a source as the caller takes them.
 
-All waiting is done on the event loop, and all reading and writing of files in threads of their own: a disk that is slow holds up neither.
+All waiting is done on the event loop, and all reading and writing of files in threads of their own: a disk that is slow
+holds up neither.
 """
 
 import asyncio
@@ -33,7 +34,8 @@ class Stalled(Exception):
 class Pace:
     """How slowly a body may come: `bytes_per_second`, and up to `seconds` behind that, else it is a TimeoutError.
 
-    Nobody is ahead: what came fast buys no time to be silent in later. So n bytes take n / bytes_per_second + seconds at the most.
+    Nobody is ahead: what came fast buys no time to be silent in later. So n bytes take n / bytes_per_second + seconds
+    at the most.
     """
 
     seconds: float
@@ -51,7 +53,8 @@ class Files:
         self._threads = ThreadPoolExecutor(FILE_THREADS, "files")
 
     async def take_in(self, receive: Receive, sink: Sink, pace: Pace) -> int:
-        """The whole body into the sink; its size. Of one larger than the sink takes, what came of it until it was thrown away.
+        """The whole body into the sink; its size. Of one larger than the sink takes, what came of it until it was
+        thrown away.
 
         Raises Broken, TimeoutError, and OSError where it cannot be written.
         """

@@ -1,7 +1,8 @@
 """`ctx.artifacts`: files that a job leaves for its caller.
 
-The rules are here; where files are kept is the store's business: the storage and the database for a job, memory or a folder for a handler
-that runs without one. What is kept is seen only once the job has succeeded by this attempt; see jobs/files/artifacts.py.
+The rules are here; where files are kept is the store's business: the storage and the database for a job, memory or a
+folder for a handler that runs without one. What is kept is seen only once the job has succeeded by this attempt; see
+jobs/files/artifacts.py.
 """
 
 import io
@@ -54,9 +55,10 @@ class Artifacts:
     def create(self, name: str, content_type: str = "application/octet-stream") -> Iterator[BinaryIO]:
         """A file to write bytes to; it is kept when the block ends, and not when the block raises.
 
-        name: what the caller finds it by, up to 100 characters, without / and \\, once in an attempt. content_type: a media type.
-        Raises ValueError for others, Fail (artifact_too_large, too_many_artifacts) beyond the sizes of the settings or 100 files, LeaseLost
-        when the job is somebody else's by now, and OSError when the storage takes nothing.
+        name: what the caller finds it by, up to 100 characters, without / and \\, once in an attempt. content_type: a
+        media type. Raises ValueError for others, Fail (artifact_too_large, too_many_artifacts) beyond the sizes of the
+        settings or 100 files, LeaseLost when the job is somebody else's by now, and OSError when the storage takes
+        nothing.
         """
         name = _checked(name, content_type)
         self._take(name)
@@ -79,7 +81,9 @@ class Artifacts:
 
     @contextmanager
     def _counted(self, name: str, size_bytes: int) -> Iterator[None]:
-        """Several may have been written at once, each within what was left when it began. What is not stored is given back."""
+        """Several may have been written at once, each within what was left when it began. What is not stored is given
+        back.
+        """
         with self._lock:
             if size_bytes > self._left_bytes:
                 raise _too_large(name)
@@ -194,8 +198,9 @@ class Database:
             raise
 
     def _tell(self, tell: Callable[[Any, Made], None], made: Made) -> None:
-        """While the database is away, for as long as the attempt lasts: its limit ends it. On a connection of its own: what the handler's
-        transaction undoes must not be the row of a file that stays."""
+        """While the database is away, for as long as the attempt lasts: its limit ends it. On a connection of its own:
+        what the handler's transaction undoes must not be the row of a file that stays.
+        """
         while True:
             own = connections.create_connection("default")
             try:

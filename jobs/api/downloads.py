@@ -1,4 +1,4 @@
-"""A stored file as an answer: by its own name, as an attachment that no browser runs, whole or one range of it (RFC 9110)."""
+"""A stored file as an answer: by its own name, as an attachment that no browser runs, whole or in part (RFC 9110)."""
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
@@ -32,7 +32,9 @@ class Part:
 
 
 class FileAnswer(StreamingHttpResponse):
-    """A server that knows of `source` reads it as its caller takes it, and closes it; in WSGI it is iterated. `owner`: who takes it."""
+    """A server that knows of `source` reads it as its caller takes it, and closes it; in WSGI it is iterated. `owner`:
+    who takes it.
+    """
 
     def __init__(self, source: Part, owner: Hashable, **more: Any) -> None:
         self.source, self.owner = source, owner

@@ -1,8 +1,9 @@
 """POST /uploads, and what a client may ask of its uploads.
 
-A server that streams asks twice: first without the body, so that strangers and what is too large are refused before anything is read. That
-answer bears a `sink`, into which the server writes the body as it comes; see project/serving.py. The request that comes again finds it in
-WSGI's environ. Where a body comes with its request, as in WSGI, it is read here.
+A server that streams asks twice: first without the body, so that strangers and what is too large are refused before
+anything is read. That answer bears a `sink`, into which the server writes the body as it comes; see project/serving.py.
+The request that comes again finds it in WSGI's environ. Where a body comes with its request, as in WSGI, it is read
+here.
 """
 
 from datetime import timedelta

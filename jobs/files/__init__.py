@@ -1,5 +1,5 @@
-"""Files: uploads, which callers send for jobs to read, and artifacts, which jobs leave for their callers. Why they are as they are:
-docs/decisions/0012-files.md.
+"""Files: uploads, which callers send for jobs to read, and artifacts, which jobs leave for their callers. Why they are
+as they are: docs/decisions/0012-files.md.
 
     uploads       what a caller sent: kept, found by its client and its jobs, deleted, pruned
     room          how much of them a client may have
@@ -8,6 +8,6 @@ docs/decisions/0012-files.md.
     spool         bytes on their way into the storage, of either kind
     stored_files  the storage itself, and the removal of rows with their files
 
-The views are in jobs/api (uploads, artifacts, downloads, digests), the rows in jobs/models/files.py, what handlers see in workers (artifacts, uploads),
-and bodies that come and go on the event loop in project/streams.py.
+The views are in jobs/api (uploads, artifacts, downloads, digests), the rows in jobs/models/files.py, what handlers see
+in workers (artifacts, uploads), and bodies that come and go on the event loop in project/streams.py.
 """

@@ -1,8 +1,8 @@
-"""Artifacts: files that an attempt leaves. They are seen once its job has succeeded, and by this attempt: that the settle decides, so nothing
-here commits anything of its own (P18).
+"""Artifacts: files that an attempt leaves. They are seen once its job has succeeded, and by this attempt: that the
+settle decides, so nothing here commits anything of its own (P18).
 
-An attempt is a number that is never given twice. So what belongs to one that failed, was lost or ran on without its lease can never be seen,
-and stays that way; a sweep removes it. What is seen goes with its job's result.
+An attempt is a number that is never given twice. So what belongs to one that failed, was lost or ran on without its
+lease can never be seen, and stays that way; a sweep removes it. What is seen goes with its job's result.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,9 @@ class Made:
 
 
 def begin(own_connection: Any, made: Made) -> None:
-    """The row, before its file. May be repeated. Raises StaleAttempt, and IntegrityError for a name that the attempt has used."""
+    """The row, before its file. May be repeated. Raises StaleAttempt, and IntegrityError for a name that the attempt
+    has used.
+    """
     _guarded(own_connection, _BEGIN, made)
 
 
@@ -62,8 +64,9 @@ def _guarded(own_connection: Any, statement: str, made: Made) -> None:
         raise StaleAttempt
 
 
-# Raw SQL, as in once.py: each looks in the same breath whether the attempt still owns its job. FOR SHARE, so that a settle comes before or
-# after: of what a thread of the handler's still writes, nothing is added to a job that has ended.
+# Raw SQL, as in once.py: each looks in the same breath whether the attempt still owns its job. FOR SHARE, so that a
+# settle comes before or after: of what a thread of the handler's still writes, nothing is added to a job that has
+# ended.
 _MINE = """
 WITH mine AS MATERIALIZED (
     SELECT id FROM jobs_job WHERE id = %(job_id)s AND state = 'running' AND attempt = %(attempt)s FOR SHARE
@@ -96,7 +99,7 @@ def with_files(jobs: QuerySet[Job]) -> QuerySet[Job]:
 
 
 def of_job(job: Job) -> list[Artifact]:
-    """What its caller may have, by name. Costs a query only for a job that has succeeded and was read without its files."""
+    """What its caller may have, by name. Costs a query only for one that succeeded and was read without its files."""
     if job.state != State.SUCCEEDED or job.result_expired:
         return []
     if not hasattr(job, "files_left"):

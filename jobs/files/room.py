@@ -1,7 +1,8 @@
-"""How much one client may have in uploads: in bytes, and in files, since an empty one takes a row and a place in a folder too.
+"""How much one client may have in uploads: in bytes, and in files, since an empty one takes a row and a place in a
+folder too.
 
-What it has deleted lies in the storage for a minute or two more (see uploads.discard). It counts for none of what the client keeps, but
-both together are at most twice as much: else to send and delete in turns would fill the disk.
+What it has deleted lies in the storage for a minute or two more (see uploads.discard). It counts for none of what the
+client keeps, but both together are at most twice as much: else to send and delete in turns would fill the disk.
 """
 
 from dataclasses import dataclass

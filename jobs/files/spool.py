@@ -1,4 +1,4 @@
-"""Bytes on their way into the storage: in a file without a name, which is gone with its last descriptor, however its process ends."""
+"""Bytes on their way into the storage: in a file without a name, which is gone however its process ends."""
 
 import hashlib
 import tempfile
@@ -14,7 +14,7 @@ class SpoolFull(ValueError):
 
 
 class Spool:
-    """Written once, from its beginning to its end; then `file` holds what came, and is read from where somebody seeks to."""
+    """Written once, from its beginning to its end; then `file` holds what came, to be read from anywhere."""
 
     def __init__(self, most_bytes: int) -> None:
         """Raises OSError when there is no room for files at all."""

@@ -1,7 +1,8 @@
 """Where uploads and artifacts lie: Django's storage of the alias `jobs`, the same for every web process and worker.
 
-Names there are ours, made of ids; what callers call their files is a column. A file's row is stored before the file, marked once the file
-is whole, and deleted after it: so whatever process ends in between, every file has a row by which a sweep finds it.
+Names there are ours, made of ids; what callers call their files is a column. A file's row is stored before the file,
+marked once the file is whole, and deleted after it: so whatever process ends in between, every file has a row by which
+a sweep finds it.
 """
 
 import os
@@ -39,7 +40,9 @@ class StorageFailed(OSError):
 
 
 def put(name: str, content: IO[bytes]) -> None:
-    """Store the whole content under this name; once it returns, a power cut takes nothing of it. Raises OSError, also where a part was stored."""
+    """Store the whole content under this name; once it returns, a power cut takes nothing of it. Raises OSError, also
+    where a part was stored.
+    """
     storage = storages[ALIAS]
     content.seek(0)
     with _own_errors():
@@ -65,7 +68,9 @@ def _sync(path: Path) -> None:
 
 
 def opened(name: str) -> BinaryIO:
-    """For reading, to be closed: what the storage gives, which may have to let go of more than a file. Raises OSError (FileNotFoundError)."""
+    """For reading, to be closed: what the storage gives, which may have to let go of more than a file. Raises OSError
+    (FileNotFoundError).
+    """
     with _own_errors():
         return cast(BinaryIO, storages[ALIAS].open(name, "rb"))
 

@@ -3,8 +3,8 @@
     class Params(BaseModel):
         table: UploadId
 
-The door takes only ids of the caller's own uploads (jobs/files/uploads.py), in the one form in which they are given out, so that a job's params
-can be searched for them.
+The door takes only ids of the caller's own uploads (jobs/files/uploads.py), in the one form in which they are given
+out, so that a job's params can be searched for them.
 """
 
 import re

@@ -1,10 +1,11 @@
-"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job names it, or an
-outbox entry that waits.
+"""Uploads: files that callers send, for jobs to read. Each is its client's own, kept for its time and while a live job
+names it, or an outbox entry that waits.
 
-Which of them name an upload is read from their params, where ids stand in one form only (jobs/files/upload_ids.py), so admission has
-nothing to write and a refusal costs nothing. Between the look at an upload and the commit of its job lies a while in which nothing shows
-that it is needed. So none is ever removed at once: one that is deleted, or past its time, is hidden from new submits, and the sweep removes
-it only a minute later, when whatever had seen it is a live job or was refused.
+Which of them name an upload is read from their params, where ids stand in one form only (jobs/files/upload_ids.py), so
+admission has nothing to write and a refusal costs nothing. Between the look at an upload and the commit of its job lies
+a while in which nothing shows that it is needed. So none is ever removed at once: one that is deleted, or past its
+time, is hidden from new submits, and the sweep removes it only a minute later, when whatever had seen it is a live job
+or was refused.
 """
 
 from dataclasses import dataclass
@@ -26,8 +27,8 @@ from jobs.models import ApiClient, Upload
 
 log = structlog.get_logger(__name__)
 
-# From the look at an upload to the commit of its job. That waits a second for each lock at most, of which a batch needs one for each class;
-# a database that falls silent is noticed after 11 s (settings.py).
+# From the look at an upload to the commit of its job. That waits a second for each lock at most, of which a batch needs
+# one for each class; a database that falls silent is noticed after 11 s (settings.py).
 ADMISSION_SECONDS = 60.0
 
 
@@ -122,10 +123,11 @@ def _in_time() -> Q:
 
 
 def refuse_unknown(client_id: int, params: BaseModel, *, named_before: bool = False) -> None:
-    """Raises UnknownUploads for ids in validated params that are no uploads of this client. Params without any cost no query.
+    """Raises UnknownUploads for ids in validated params that are no uploads of this client. Params without any cost no
+    query.
 
-    named_before: they were looked at when they were written down, and keep what they name; that it is past its time, or deleted since, is no
-    objection any more.
+    named_before: they were looked at when they were written down, and keep what they name; that it is past its time, or
+    deleted since, is no objection any more.
     """
     named = list(upload_ids.found_in(params))
     if not named:
@@ -138,8 +140,9 @@ def refuse_unknown(client_id: int, params: BaseModel, *, named_before: bool = Fa
 
 
 def _looked_at(those: QuerySet[Upload]) -> set[str]:
-    """Their ids. Inside a transaction they are held until it ends, however late: what it writes is not to be seen before, and the sweep goes
-    past rows that are held."""
+    """Their ids. Inside a transaction they are held until it ends, however late: what it writes is not to be seen
+    before, and the sweep goes past rows that are held.
+    """
     if connection.get_autocommit():
         return set(map(str, those.values_list("pk", flat=True)))
     statement, params = those.values_list("pk").query.sql_with_params()
@@ -148,8 +151,9 @@ def _looked_at(those: QuerySet[Upload]) -> set[str]:
         return {str(pk) for (pk,) in cursor.fetchall()}
 
 
-# Raw SQL, since the ORM's locks shut each other out, and many transactions may name one upload at once. Nor does a DELETE of the API wait for
-# this one, or who uses the upload's key again: neither changes what a foreign key could refer to.
+# Raw SQL, since the ORM's locks shut each other out, and many transactions may name one upload at once. Nor does a
+# DELETE of the API wait for this one, or who uses the upload's key again: neither changes what a foreign key could
+# refer to.
 _HELD = " FOR KEY SHARE"
 
 
@@ -166,7 +170,8 @@ def of_job(job_id: UUID, upload_id: str) -> Upload | None:
 def discard(upload: Upload) -> bool:
     """Hide one that its client needs no more; False while a job that has not ended names it, or an entry that waits.
 
-    A submit that saw it before may be admitted after. It is none the worse for it: the file is there for its job, and goes with a later sweep.
+    A submit that saw it before may be admitted after. It is none the worse for it: the file is there for its job, and
+    goes with a later sweep.
     """
     if _named([upload]):
         return False
@@ -201,8 +206,9 @@ def _named(uploads: list[Upload]) -> set[UUID]:
     return named & {upload.pk for upload in uploads}
 
 
-# Raw SQL, since the ORM has no regexp_matches. Live jobs are bounded by the room of their classes, entries that wait by MOST_WAITING, and so is
-# what this reads. One statement for both, since an entry becomes a job in one: its snapshot holds the one or the other.
+# Raw SQL, since the ORM has no regexp_matches. Live jobs are bounded by the room of their classes, entries that wait by
+# MOST_WAITING, and so is what this reads. One statement for both, since an entry becomes a job in one: its snapshot
+# holds the one or the other.
 _NAMED = """
 SELECT (regexp_matches(params::text, %(form)s, 'g'))[1] FROM jobs_job
 WHERE state IN ('queued', 'running') AND client_id = ANY(%(clients)s)
