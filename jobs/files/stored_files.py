@@ -16,7 +16,7 @@ from uuid import UUID
 
 import structlog
 from django.core.files import File
-from django.core.files.storage import storages
+from django.core.files.storage import FileSystemStorage, storages
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
@@ -50,12 +50,14 @@ def put(name: str, content: IO[bytes]) -> None:
     if given != name:
         storage.delete(given)
         raise OSError(f"The storage {ALIAS!r} took {given!r} for a name that was free.")
-    try:
+    if isinstance(storage, FileSystemStorage):  # any other keeps what it has taken in its own way
         path = Path(storage.path(name))
-    except NotImplementedError:  # it is no folder, and keeps what it has taken in its own way
-        return
-    for one in (path, path.parent, path.parent.parent):  # the file, its name, and that of its folder, which may be new
-        _sync(one)
+        for one in (
+            path,
+            path.parent,
+            path.parent.parent,
+        ):  # the file, its name, and that of its folder, which may be new
+            _sync(one)
 
 
 def _sync(path: Path) -> None:

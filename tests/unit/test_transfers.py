@@ -242,7 +242,7 @@ def test_a_slow_disk_leaves_threads_for_others() -> None:
         begun.release()
         written.wait(BOUND_SECONDS)
 
-    application.storing = slow_disk  # type: ignore[assignment]
+    application.storing = slow_disk
 
     async def scene() -> tuple[int, list[int]]:
         files = [asyncio.ensure_future(answered(asked, Caller(b"x"), request())) for _ in range(3)]
