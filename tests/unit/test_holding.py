@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from project.serving import Limits, ThreadBridge
-from tests.unit.test_serving import GONE, Wire, own_answer, part, scope
+from tests.unit.http_wire import GONE, Wire, own_answer, part, scope
 
 
 @dataclass
