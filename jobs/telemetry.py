@@ -81,8 +81,9 @@ RATE_UNKNOWN = Counter("submits_rate_unknown", "Submits of clients with a limit 
 OUTBOX = Counter("jobs_outbox_ended", "Outbox entries that became a job, or were given up.", ["outcome"])
 HTTP = Histogram(
     "http_request_seconds",
-    "In Django, by route: without the body's arrival and the wait for a thread.",
+    "By route, from its first turn to its answer: with what a caller asked to wait and a file took to come, without the arrival of other bodies.",
     ["route", "method", "status"],
+    buckets=(*Histogram.DEFAULT_BUCKETS[:-1], 30, 60),  # the longest that a caller may ask to wait
 )
 HTTP_REFUSED = Counter("http_refused", "Requests refused before they were looked at.", ["status"])
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 
-from project.serving import Limits, ThreadBridge
+from project.serving import Keys, Limits, ThreadBridge
 from project.wsgi_call import Answer
 from workers import kernel
 
@@ -29,18 +29,15 @@ ADMIN = "/admin/"  # whose forms are the only other bodies
 OTHER_BYTES = 16_384  # enough for any view to say what is wrong with a body
 
 
-def _own_answer(status: int, given_request_id: str) -> Answer:
-    from jobs.api.requests import request_id  # only once Django is set up
-
-    named = request_id(given_request_id)
-    response = JsonResponse({"status": "ok"}) if status == 200 else _refusal(status, named)
-    response.headers["X-Request-Id"] = named
+def _own_answer(status: int, request_id: str) -> Answer:
+    response = JsonResponse({"status": "ok"}) if status == 200 else _refusal(status, request_id)
+    response.headers["X-Request-Id"] = request_id
     headers = [(name.lower().encode(), str(value).encode()) for name, value in response.items()]
     return Answer(status, headers, response.content)
 
 
 def _refusal(status: int, request_id: str) -> HttpResponse:
-    from jobs import telemetry
+    from jobs import telemetry  # only once Django is set up
     from jobs.api.errors import Problem
 
     telemetry.HTTP_REFUSED.labels(status).inc()
@@ -80,6 +77,7 @@ def _body_bytes(path: str) -> int:
 def _application() -> ThreadBridge:
     handler = get_wsgi_application()
     from jobs import notify  # only once Django is set up
+    from jobs.api.requests import EARLIER, request_id
     from jobs.api.uploads import ARRIVED, PATH
     from jobs.api.waiting import WAITED
 
@@ -89,7 +87,8 @@ def _application() -> ThreadBridge:
         refuses_by_length=lambda path: path.startswith(API),
         streams=lambda method, path: method == "POST" and path == PATH,
     )
-    return ThreadBridge(handler, _own_answer, limits, WAITED, ARRIVED, _when_told_to_stop)
+    keys = Keys(waited=WAITED, arrived=ARRIVED, earlier=EARLIER)
+    return ThreadBridge(handler, _own_answer, limits, keys, request_id, _when_told_to_stop)
 
 
 def _when_told_to_stop(act: Callable[[], object]) -> None:

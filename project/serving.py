@@ -10,6 +10,8 @@ as its caller takes it. Neither holds a thread while it waits for its caller.
 
 A caller who would rather wait for a later answer holds no thread either: its request is asked a first time, waits on the event loop, and is
 asked once more. The first answer is kept for when there is no better one.
+
+However often a request is asked, it has one id, and only the answer that is sent is told of.
 """
 
 import asyncio
@@ -17,12 +19,13 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from project.places import Places, Share, Taken
 from project.streams import Broken, Files, Pace, Receive, Send, Stalled, drain
 from project.wsgi_call import Answer, Application, Hold, Message, Sink, environ_of, run
 
+REQUEST_ID = b"x-request-id"
 # Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away.
 DRAINED_BYTES, DRAINED_OF_A_STREAM_BYTES = 8 * 1024 * 1024, 256 * 1024 * 1024
 
@@ -65,6 +68,21 @@ class Limits:
     storing_seconds: float = 30.0
 
 
+class Keys(NamedTuple):
+    """Where a request's environ has what is not of its caller.
+
+    `waited`: of one that is asked once more, its hold. `arrived`: of one whose body comes into a sink, that, or None as long as it has not come.
+    `earlier`: the record of the answer before; None at first, which says that records are told by us.
+    """
+
+    waited: str = "waited"
+    arrived: str = "arrived"
+    earlier: str = "earlier"
+
+
+KEYS = Keys()
+
+
 class ThreadBridge:
     """An ASGI application around a WSGI one. `/healthz` is answered on the event loop: it says that this process lives."""
 
@@ -73,18 +91,17 @@ class ThreadBridge:
         application: Application,
         own_answer: Callable[[int, str], Answer],
         limits: Limits,
-        waited: str = "waited",
-        arrived: str = "arrived",
+        keys: Keys = KEYS,
+        named: Callable[[str], str] = lambda given: given,
         when_told_to_stop: Callable[[Callable[[], object]], None] = lambda act: None,
     ) -> None:
-        """`own_answer` makes the answer to a request that is not passed on, from a status and the X-Request-Id given.
+        """`own_answer` makes the answer to a request that is not passed on, from a status and the request's id.
 
-        200 is /healthz; 400, 408, 413, 429 and 503 are refusals. `waited`: where a request that is asked once more finds its hold in its
-        environ; `arrived`: where one whose body came into a sink finds that, or None as long as it has not come.
-        `when_told_to_stop` is given what to call when this process is to end: a server that lets requests be answered
-        first says so in ASGI's lifespan only when none is left.
+        200 is /healthz; 400, 408, 413, 429 and 503 are refusals. `named` makes that id of the X-Request-Id that was given, "" if none was. `when_told_to_stop`
+        is given what to call when this process is to end: a server that lets requests be answered first says so in ASGI's lifespan
+        only when none is left.
         """
-        self._waited, self._arrived = waited, arrived
+        self._keys, self._named = keys, named
         self._when_told_to_stop = when_told_to_stop
         self._application = application
         self._own_answer = own_answer
@@ -105,7 +122,7 @@ class ThreadBridge:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._answer_in_time(scope, receive, send)
+            await self._answer_in_time(_with_id(scope, self._named), receive, send)
         else:
             await send({"type": "websocket.close"})
 
@@ -164,14 +181,15 @@ class ThreadBridge:
     async def _streamed_in(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
         if not await self._got_a_thread():
             return await self._refused_unread(scope, receive, self._own(scope, 503))
-        first = await self._pass_on({**environ_of(scope, 0), self._arrived: None}, send)
+        first = await self._pass_on({**environ_of(scope, 0), self._keys.arrived: None}, send)
         if first is None or first.sink is None:
             return await self._refused_unread(scope, receive, first)
         try:
             size = await self._taken_in(scope, receive, first.sink, first.owner)
             if isinstance(size, Answer):
                 return size
-            return await self._stored(scope, send, {**environ_of(scope, size), self._arrived: first.sink})
+            arrived = {self._keys.arrived: first.sink, self._keys.earlier: first.record}
+            return await self._stored(scope, send, environ_of(scope, size) | arrived)
         finally:
             await self._files.close(first.sink)
 
@@ -273,16 +291,17 @@ class ThreadBridge:
     async def _got_one_within(self, seconds: float) -> bool:
         return await _got(self._free, seconds)
 
-    async def _pass_on(self, environ: dict[str, Any], send: Send) -> Answer | None:
-        """In the thread that it got."""
+    async def _pass_on(self, environ: dict[str, Any], send: Send, rather: Answer | None = None) -> Answer | None:
+        """In the thread that it got. `rather`: what is said if this fails."""
         loop = asyncio.get_running_loop()
+        environ = {self._keys.earlier: None, **environ}
 
         def emit(message: Message) -> None:
             """From the thread; it waits until the server has taken the message, so that nothing piles up."""
             asyncio.run_coroutine_threadsafe(_sent(send, message), loop).result()
 
         try:
-            return await loop.run_in_executor(self._threads, run, self._application, environ, emit)
+            return await loop.run_in_executor(self._threads, run, self._application, environ, emit, rather)
         finally:
             self._free.release()
 
@@ -302,9 +321,9 @@ class ThreadBridge:
             pass
         if self._stopping:  # a connection that we close ourselves has not been left
             has_left.cancel()
-            return first
+            return await loop.run_in_executor(self._threads, first.told)
         if has_left.done():
-            await loop.run_in_executor(self._threads, hold.caller_left)
+            await loop.run_in_executor(self._threads, _left, first, hold)
             return None
         has_left.cancel()
         return await self._asked_again(scope, send, first, hold)
@@ -312,9 +331,15 @@ class ThreadBridge:
     async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
         """The first answer if now there is none, or a failure: it is still true."""
         if not await self._got_one_within(self._limits.again_seconds):
-            return first
-        second = await self._pass_on({**environ_of(scope, b""), self._waited: hold}, send)
-        return first if second is not None and second.status >= 500 else second
+            return await asyncio.get_running_loop().run_in_executor(self._threads, first.told)
+        waited = {self._keys.waited: hold, self._keys.earlier: first.record}
+        return await self._pass_on(environ_of(scope, b"") | waited, send, rather=first)
+
+
+def _left(first: Answer, hold: Hold) -> None:
+    hold.caller_left()
+    if first.record is not None:
+        first.record.left()
 
 
 async def _got(one_of: asyncio.Semaphore, within_seconds: float) -> bool:
@@ -358,8 +383,15 @@ def _plainly_sent(scope: Message) -> bool:
     return codings in ([], [b"chunked"])
 
 
+def _with_id(scope: Message, named: Callable[[str], str]) -> Message:
+    """The request with one X-Request-Id, for all that is made of it."""
+    given = [value.decode("latin-1") for name, value in scope["headers"] if name == REQUEST_ID]
+    others = [header for header in scope["headers"] if header[0] != REQUEST_ID]
+    return {**scope, "headers": [*others, (REQUEST_ID, named(",".join(given)).encode("latin-1"))]}
+
+
 def _request_id(scope: Message) -> str:
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+    return str(next(value for name, value in scope["headers"] if name == REQUEST_ID).decode("latin-1"))
 
 
 async def _send_whole(send: Send, scope: Message, answer: Answer) -> None:

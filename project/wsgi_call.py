@@ -51,11 +51,25 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+class Record(Protocol):
+    """What a response bears as `record` where its request's environ says that the server tells: what is to be told of the request.
+
+    One of the two is called, in a thread, once for each request, however often it was asked.
+    """
+
+    def answered(self) -> None:
+        """With this response."""
+
+    def left(self) -> None:
+        """Its caller did not wait for any."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """`hold`: the answer may be held back for a better one. `sink`: there is no answer before the body is in it.
 
     `source`: where the body is read from; whoever has the answer closes it. `owner`: who has what goes into the one or comes out of the other.
+    `record`: to be told of once the answer is chosen.
     """
 
     status: int
@@ -65,6 +79,17 @@ class Answer:
     sink: Sink | None = None
     source: Source | None = None
     owner: Hashable = None
+    record: Record | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.hold is None and self.sink is None
+
+    def told(self) -> "Answer":
+        """Itself, now that it is the one that is sent. In a thread."""
+        if self.record is not None:
+            self.record.answered()
+        return self
 
 
 def environ_of(scope: Message, body: bytes | int) -> dict[str, Any]:
@@ -110,8 +135,19 @@ def _add_headers(environ: dict[str, Any], headers: Headers) -> str:
     return declared
 
 
-def run(application: Application, environ: dict[str, Any], emit: Callable[[Message], None]) -> Answer | None:
-    """In a thread: the answer, if it came in one piece; one of several is sent piece by piece."""
+def run(
+    application: Application, environ: dict[str, Any], emit: Callable[[Message], None], rather: Answer | None = None
+) -> Answer | None:
+    """In a thread: the answer, if it came in one piece; one of several is sent piece by piece. `rather`: what is true still if the answer is a failure."""
+    answer = _called(application, environ, emit)
+    if answer is None:
+        return None
+    if rather is not None and answer.status >= 500:
+        return rather.told()
+    return answer.told() if answer.is_last else answer
+
+
+def _called(application: Application, environ: dict[str, Any], emit: Callable[[Message], None]) -> Answer | None:
     started: list[tuple[int, Headers]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
@@ -120,11 +156,11 @@ def run(application: Application, environ: dict[str, Any], emit: Callable[[Messa
 
     response = application(environ, start_response)
     try:
-        source, sink = getattr(response, "source", None), getattr(response, "sink", None)
+        source, sink, record = (getattr(response, name, None) for name in ("source", "sink", "record"))
         if source is not None or sink is not None:
             owner = getattr(response, "owner", None)
-            return Answer(*started[0], b"", sink=sink, source=source, owner=owner)
-        return _emitted(iter(response), started, emit, getattr(response, "hold", None))
+            return Answer(*started[0], b"", sink=sink, source=source, owner=owner, record=record)
+        return _emitted(iter(response), started, emit, getattr(response, "hold", None), record)
     finally:
         close = getattr(response, "close", None)
         if close is not None:
@@ -132,12 +168,18 @@ def run(application: Application, environ: dict[str, Any], emit: Callable[[Messa
 
 
 def _emitted(
-    pieces: Any, started: list[tuple[int, Headers]], emit: Callable[[Message], None], hold: Hold | None
+    pieces: Any,
+    started: list[tuple[int, Headers]],
+    emit: Callable[[Message], None],
+    hold: Hold | None,
+    record: Record | None,
 ) -> Answer | None:
     first, second = next(pieces, b""), next(pieces, None)
     status, headers = started[0]
+    answer = Answer(status, headers, first, hold, record=record)
     if second is None:
-        return Answer(status, headers, first, hold)
+        return answer
+    answer.told()
     emit({"type": "http.response.start", "status": status, "headers": headers})
     for piece in (first, second):
         emit({"type": "http.response.body", "body": piece, "more_body": True})

@@ -1,9 +1,14 @@
-"""What every request that reaches Django gets: an id, a place in the metrics, one log line."""
+"""What every request that reaches Django gets: an id, a place in the metrics, one log line.
+
+A server that may ask a request more than once, and choose among the answers, tells of it itself: each response bears a `record` for it; see
+project/serving.py. Elsewhere that is done here.
+"""
 
 import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 
 import structlog
@@ -17,6 +22,9 @@ from jobs.keys import live_key
 log = structlog.get_logger(__name__)
 
 REQUEST_ID, TRACEPARENT = "weighbridge.request_id", "weighbridge.traceparent"  # their keys in request.META
+EARLIER = (
+    "weighbridge.earlier"  # the same of the record of the answer before; None at first, if the server tells of records
+)
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -36,11 +44,16 @@ class RequestId:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         name = request_id(request.headers.get("X-Request-Id", ""))
         request.META[REQUEST_ID] = name
-        began = time.perf_counter()
+        began = _began(request)
         traceparent = request.META[TRACEPARENT] = traces.accepted(request.headers.get("traceparent", ""))
-        with bound_contextvars(request_id=name, **traced(traceparent)):
+        bound = {"request_id": name, **traced(traceparent)}
+        with bound_contextvars(**bound):
             response = self.get_response(request)
-            _record(request, response, time.perf_counter() - began)
+        record = Record(_method(request), _route(request), response.status_code, began, bound)
+        if EARLIER in request.META:
+            response.record = record  # type: ignore[attr-defined]
+        else:
+            record.answered()
         response.headers["X-Request-Id"] = name
         return response
 
@@ -48,23 +61,50 @@ class RequestId:
         return database_away(error)
 
 
+@dataclass(frozen=True)
+class Record:
+    """What is told of one request, once. `began`: by time.perf_counter; `bound`: what its log lines bear."""
+
+    method: str
+    route: str
+    status: int
+    began: float
+    bound: Mapping[str, str]
+
+    def answered(self) -> None:
+        seconds = time.perf_counter() - self.began
+        telemetry.HTTP.labels(self.route, self.method, self.status).observe(seconds)
+        if self.route not in _QUIET:
+            self._log("request", seconds, status=self.status)
+
+    def left(self) -> None:
+        """No status: nobody was there to be told one."""
+        self._log("request_left", time.perf_counter() - self.began)
+
+    def _log(self, event: str, seconds: float, **more: int) -> None:
+        with bound_contextvars(**self.bound):
+            log.info(event, method=self.method, route=self.route, **more, milliseconds=round(seconds * 1e3, 1))
+
+
+def _began(request: HttpRequest) -> float:
+    earlier = request.META.get(EARLIER)
+    return earlier.began if isinstance(earlier, Record) else time.perf_counter()
+
+
+def _route(request: HttpRequest) -> str:
+    match = request.resolver_match
+    return (match.route or "/") if match else "unmatched"
+
+
+def _method(request: HttpRequest) -> str:
+    """It is the caller's free text until it was matched."""
+    known = {"GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"}
+    return request.method if request.method in known else "other"
+
+
 def traced(traceparent: str) -> dict[str, str]:
     """What log lines say of a trace, if there is one."""
     return {"trace_id": traces.trace_id(traceparent)} if traceparent else {}
-
-
-def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    match = request.resolver_match
-    route = (match.route or "/") if match else "unmatched"
-    # The method is the caller's free text until it was matched.
-    method = (
-        request.method if request.method in {"GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"} else "other"
-    )
-    telemetry.HTTP.labels(route, method, response.status_code).observe(seconds)
-    if route not in _QUIET:
-        log.info(
-            "request", method=method, route=route, status=response.status_code, milliseconds=round(seconds * 1e3, 1)
-        )
 
 
 def bearer_of(headers: Mapping[str, str]) -> str:
