@@ -188,13 +188,19 @@ def _result(item: ItemOutcome, with_data: bool) -> dict[str, Any]:
     match item.verdict:
         case "ok":
             expired = {"data_expired": True} if item.data_expired else {}
-            return {"ok": True, "data": item.data if with_data else None, "job": job, **expired}
+            omitted = _where_it_is(f"{JOBS}/{job}/result") if item.omitted and with_data else {}
+            return {"ok": True, "data": item.data if with_data else None, "job": job, **expired, **omitted}
         case "refused":
             return _refused_item(item.refusal)
         case "failed":
-            return {"ok": False, "error": item.error, "job": job}
+            omitted = _where_it_is(f"{JOBS}/{job}") if item.omitted else {}
+            return {"ok": False, "error": item.error, "job": job, **omitted}
         case verdict:
             return {"ok": False, "error": _error(verdict, _ENDED[verdict], False), "job": job}
+
+
+def _where_it_is(address: str) -> dict[str, Any]:
+    return {"omitted": True, "links": {"whole": address}}
 
 
 _ENDED = {

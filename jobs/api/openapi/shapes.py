@@ -5,6 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jobs.batches.reading import MOST_DATA_BYTES
 from jobs.keys import ALL_SCOPES
 from jobs.states import State, StoppedBy
 
@@ -12,6 +13,10 @@ Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, patter
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
 
 
 class Shape(BaseModel):
@@ -133,13 +138,31 @@ class BatchCounts(Shape):
     pending: Count
 
 
+class ItemLinks(Shape):
+    whole: str
+
+
+# Of a member that is there with this value or not at all; the default says the latter.
+_Omitted = Annotated[
+    Literal[True],
+    Field(
+        description=f"Only where the data, or the error's details, of all items together would be more than {MOST_DATA_BYTES} bytes; the largest are left out."
+    ),
+]
+_Whole = Annotated[
+    ItemLinks, Field(description="Only where something is omitted: it is there.", json_schema_extra=_without_default)
+]
+
+
 class ItemSucceeded(Shape):
-    """`data` is the job's result; null for a key that may not read jobs."""
+    """`data` is the job's result; null for a key that may not read jobs, and where it is omitted."""
 
     ok: Literal[True]
     data: Any
     job: UUID
     data_expired: Annotated[Literal[True], Field(description="Only where the result was kept for its time.")] = True
+    omitted: _Omitted = True
+    links: _Whole = ItemLinks(whole="")
 
 
 class ItemFailed(Shape):
@@ -148,6 +171,8 @@ class ItemFailed(Shape):
     ok: Literal[False]
     error: JobError
     job: UUID | None
+    omitted: _Omitted = True
+    links: _Whole = ItemLinks(whole="")
 
 
 class BatchLinks(Shape):
