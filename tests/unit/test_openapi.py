@@ -1,6 +1,7 @@
 """The published schema is valid, complete, and says what the code says."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -199,6 +200,22 @@ def test_what_cannot_be_the_jobs_of_a_batch_does_not_fit(jobs: Any) -> None:
     many = _validator({"$ref": "#/components/schemas/SubmitBatch"})
     assert not many.is_valid({"jobs": given})
     assert many.is_valid({"jobs": {"n": job}})
+
+
+@pytest.mark.parametrize(
+    ("where", "body"),
+    [
+        ("Submit", {"type": "probe.sleep", "params": {"seconds": 0}, "labels": {"team": "{}"}}),
+        ("Submit", {"type": "probe.sleep", "params": {"seconds": 0}, "labels": {"{}": "ops"}}),
+        ("SubmitBatch", {"jobs": {"{}": {"type": "probe.sleep", "params": {"seconds": 0}}}}),
+        ("Submit", {"type": "http.aggregate", "params": {"calls": {"a{}": {"service": "prices", "path": "/"}}}}),
+    ],
+)
+def test_no_string_holds_what_cannot_be_stored(where: str, body: dict[str, Any]) -> None:
+    """Each fits with a plain word in that place."""
+    validator, text = _validator({"$ref": f"#/components/schemas/{where}"}), json.dumps(body)
+    assert validator.is_valid(json.loads(text.replace("{}", "word", 1)))
+    assert not validator.is_valid(json.loads(text.replace("{}", r"wo\u0000rd", 1)))
 
 
 def test_generators_of_clients_find_no_two_models_of_one_name_and_no_object_as_default() -> None:

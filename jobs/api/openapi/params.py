@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from jobs.api.batch_bodies import BatchBody
 from jobs.api.openapi.models import REF, schema_of
+from jobs.api.openapi.storable import storable
 from jobs.api.serializers import SubmitBody
 from jobs.files import upload_ids
 from jobs.registry import JobType
@@ -37,12 +38,13 @@ def components(types: Sequence[JobType]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for job_type in types:
         found |= _of_params(job_type)
-    return {
+    bodies = {
         "SubmitBatch": _batch(),
         **_bodies("Submit", types, {}),
         **_bodies("BatchItem", types, {"key": _KEY}),
         **found,
     }
+    return {name: storable(schema) for name, schema in bodies.items()}
 
 
 def examples(types: Iterable[JobType]) -> dict[str, dict[str, Any]]:
