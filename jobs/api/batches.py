@@ -11,7 +11,7 @@ from jobs.api import batch_bodies, batch_waiting, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
 from jobs.api.requests import REQUEST_ID, TRACEPARENT
-from jobs.api.serializers import Origin, batch_address
+from jobs.api.serializers import Origin, batch_address, refuse_unreadable_deadline
 from jobs.api.views import POLL_AFTER_SECONDS, View
 from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, Seen
 from jobs.keys import CANCEL, READ, SUBMIT
@@ -27,6 +27,7 @@ class Batches(View):
         if (hold := batch_waiting.waited(request)) is not None:
             return _after_the_wait(request, hold)
         body, key = json_of(request), None
+        refuse_unreadable_deadline(request.headers)
         if "Idempotency-Key" in request.headers:
             key = idempotency.read(request.headers["Idempotency-Key"], "POST", request.path, body)
             if (known := idempotency.batch_under(_caller(request).pk, key)) is not None:

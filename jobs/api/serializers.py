@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -130,6 +131,11 @@ def _limits(job_type: JobType, cost_class: CostClass, body: SubmitBody) -> tuple
         )
     except door.LimitOutOfRange as error:
         raise Problem.limit_out_of_range(error.name, error.asked, error.lowest, error.highest) from None
+
+
+def refuse_unreadable_deadline(headers: Mapping[str, str]) -> None:
+    """Also of a request whose key is known, which no deadline that it names makes another. Raises Problem (400)."""
+    _seconds_of(headers.get("X-Deadline-Ms"))
 
 
 def remaining_seconds(deadline_seconds: float | None, remaining_ms: str | None) -> float | None:

@@ -14,7 +14,7 @@ from jobs.api import caller, conditions, pages, serializers, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
 from jobs.api.requests import REQUEST_ID, TRACEPARENT
-from jobs.api.serializers import Origin
+from jobs.api.serializers import Origin, refuse_unreadable_deadline
 from jobs.files import room
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
@@ -49,6 +49,7 @@ class Jobs(View):
         if (hold := waiting.waited(request)) is not None:
             return _after_the_wait(request, hold)
         body, key = json_of(request), None
+        refuse_unreadable_deadline(request.headers)
         if "Idempotency-Key" in request.headers:
             key = idempotency.read(request.headers["Idempotency-Key"], "POST", request.path, body)
             if (known := idempotency.job_under(_caller(request).pk, key)) is not None:

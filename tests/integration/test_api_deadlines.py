@@ -7,7 +7,7 @@ import pytest
 
 from jobs.door import LONGEST_DEADLINE_SECONDS
 from jobs.models import Job
-from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
+from tests.in_process_api import BASE, InProcessApi, a_probe_node, claim_probe, problem
 
 pytestmark = pytest.mark.django_db
 
@@ -193,3 +193,19 @@ def test_a_deadline_after_all_time_leaves_a_job_that_can_be_read_or_none(api: In
     response = _submit(api, deadline_at="9999-12-31T23:59:59-14:00")
     assert len(Job.objects.all()) == (response.status_code == 202)
     assert response.status_code in {202, 422}
+
+
+@pytest.mark.parametrize("given", ["", "soon", "-1"])
+@pytest.mark.parametrize("what", ["jobs", "batches"])
+def test_a_remaining_time_that_is_none_is_refused_also_with_a_key_that_is_known(
+    api: InProcessApi, what: str, given: str
+) -> None:
+    """No deadline makes it another request, but this is none."""
+    job = b'{"type": "probe.sleep", "params": {"seconds": 0}}'
+    body = job if what == "jobs" else b'{"jobs": {"a": %s}}' % job
+    key = {"Idempotency-Key": "once"}
+    first = api.send("POST", f"{BASE}/{what}", body, headers=key)
+    assert first.status_code == 202, first.content
+    problem(api.send("POST", f"{BASE}/{what}", body, headers={**key, HEADER: given}), 400, "bad_request")
+    again = api.send("POST", f"{BASE}/{what}", body, headers={**key, HEADER: "5000"})
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
