@@ -83,7 +83,18 @@ def _started(
     """As stack/programs.py starts the stack's own, but for the interface."""
     metrics = folder / f"metrics-{port}"  # what it counts is not the stack's
     metrics.mkdir()
-    options = ["--host", "127.0.0.1", "--port", str(port), "--workers", str(web_processes), "--backpressure", "4096"]
+    options = [
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--workers",
+        str(web_processes),
+        "--backpressure",
+        "4096",
+        "--http",
+        "1",
+    ]
     with (folder / f"web-{port}.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "granian", *options, *arguments],

@@ -19,6 +19,7 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 
 from project.serving import Keys, Limits, ThreadBridge
+from project.streams import Pace
 from project.wsgi_call import Answer
 from workers import kernel
 
@@ -26,6 +27,7 @@ log = structlog.get_logger(__name__)
 
 API = "/api/"  # whose views refuse a body by its length
 ADMIN = "/admin/"  # whose forms are the only other bodies
+UPLOAD_BYTES_PER_SECOND = 16_384  # a file that comes more slowly is not waited for
 OTHER_BYTES = 16_384  # enough for any view to say what is wrong with a body
 
 
@@ -85,7 +87,9 @@ def _application() -> ThreadBridge:
     limits = Limits(
         _body_bytes,
         refuses_by_length=lambda path: path.startswith(API),
+        body_seconds=settings.WEIGHBRIDGE_ARRIVAL_SECONDS,
         streams=lambda method, path: method == "POST" and path == PATH,
+        pace=Pace(settings.WEIGHBRIDGE_ARRIVAL_SECONDS, UPLOAD_BYTES_PER_SECOND),
     )
     keys = Keys(waited=WAITED, arrived=ARRIVED, earlier=EARLIER)
     return ThreadBridge(handler, _own_answer, limits, keys, request_id, _when_told_to_stop)

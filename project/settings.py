@@ -181,6 +181,8 @@ WEIGHBRIDGE_ON_ATTEMPT_FAILED = os.environ.get("WEIGHBRIDGE_ON_ATTEMPT_FAILED", 
 # What http.aggregate may call, by name: {"prices": {"base_url": "http://10.0.0.7:8080/v1", "places": 6}}.
 WEIGHBRIDGE_SERVICES: dict[str, dict[str, object]] = {}
 WEIGHBRIDGE_PORT = env.number("WEIGHBRIDGE_PORT", 8000, Whole(1, 65_535))
+# Of a request's head, of its body, and between two requests of one connection. Whole seconds, and no more: the web server's own range.
+WEIGHBRIDGE_ARRIVAL_SECONDS = env.number("WEIGHBRIDGE_ARRIVAL_SECONDS", 30, Whole(1, 60))
 WEIGHBRIDGE_WEB_PROCESSES = env.number("WEIGHBRIDGE_WEB_PROCESSES", 2, Whole(1, 64))
 
 # ── Celery ───────────────────────────────────────────────────────────────────────────────────────────

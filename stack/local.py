@@ -136,7 +136,7 @@ class Stack:
     def _read_plan(self) -> Plan:
         text = self._child("stack.plan", 60.0)
         values = json.loads(text.splitlines()[-1])
-        return Plan(values["classes"], values["web_processes"], values["stop_grace_seconds"])
+        return Plan(values["classes"], values["web_processes"], values["stop_grace_seconds"], values["arrival_seconds"])
 
     def _programs_for(self, servers: list[embedded.Server], ports: Mapping[str, int]) -> list[Program]:
         places = Places(self.data_dir, self.port, ports["flower"], kept_secret(self.data_dir / "flower-password"))

@@ -1,6 +1,6 @@
 """Prints, as JSON, what the settings say must run; run as a child so that the launcher itself holds no Django.
 
-    python -m stack.plan   →   {"classes": {"light": 2, …}, "web_processes": 2,
+    python -m stack.plan   →   {"classes": {"light": 2, …}, "web_processes": 2, "arrival_seconds": 30,
                                 "stop_grace_seconds": {"light": 30.0, …, "control": 30.0}}
 
 Exit code 2 and one sentence on standard error when the settings are wrong.
@@ -38,6 +38,7 @@ def plan() -> dict[str, object]:
     return {
         "classes": {name: cost_class.processes for name, cost_class in declared().items()},
         "web_processes": settings.WEIGHBRIDGE_WEB_PROCESSES,
+        "arrival_seconds": settings.WEIGHBRIDGE_ARRIVAL_SECONDS,
         "stop_grace_seconds": {name: stop_grace_seconds(name) for name in [*declared(), CONTROL]},
     }
 

@@ -16,7 +16,7 @@ from stack.supervision import Program
 ROOT = Path(__file__).resolve().parent.parent
 # A keeper may take 5 s beyond the grace to end what did not finish; 5 more for it to go.
 BEYOND_GRACE_SECONDS = 10
-# At once in one web process, whose own bound on callers who wait is lower: it is to answer them, not the server to keep them out.
+# Connections at once to one web process, idle ones too; its own bound on callers who wait is lower: it is to answer them, not the server to keep them out.
 WEB_REQUESTS = 4096
 # Requests are short; a web process that has not answered its last one by then is cut off.
 WEB_STOP_SECONDS = 10
@@ -27,11 +27,12 @@ SERVER_STOP_SECONDS = 60
 @dataclass(frozen=True)
 class Plan:
     """What the settings ask for: worker processes per class, web processes, the grace at stop of each class and of the
-    sweeps (`control`) in seconds."""
+    sweeps (`control`) in seconds, and how many a request's head may take to arrive."""
 
     classes: Mapping[str, int]
     web_processes: int
     stop_grace_seconds: Mapping[str, float]
+    arrival_seconds: int = 30
 
     def worker_stop_seconds(self, name: str) -> int:
         return math.ceil(self.stop_grace_seconds[name]) + BEYOND_GRACE_SECONDS
@@ -80,6 +81,9 @@ def _app(
 def _web_command(plan: Plan, places: Places) -> list[str]:
     options = {
         "--interface": "asgi",
+        # By itself it tells HTTP/2 from HTTP/1 by the first bytes, and waits for them without end: a silent connection would keep its place for ever.
+        "--http": "1",
+        "--http1-header-read-timeout": f"{plan.arrival_seconds}000",
         "--host": "127.0.0.1",
         "--port": places.web_port,
         "--workers": plan.web_processes,

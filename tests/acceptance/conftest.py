@@ -27,6 +27,7 @@ SHORT = {
 }
 QUIET = ("flower",)  # few tests need it
 HEAVY_WAITING, LIGHT_WAITING = 60, 3  # of four_webs; the slots of each class are two
+ARRIVAL_SECONDS = 10  # of four_webs
 UNSWEPT = (*QUIET, "beat", "worker-control")  # for tests that need no sweep
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # a line per request would bury what failed
@@ -82,6 +83,7 @@ def four_webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         PYTHONPATH=str(own_jobs),
         WEIGHBRIDGE_JOB_MODULES=f"{SHORT['WEIGHBRIDGE_JOB_MODULES']},{readme.MODULE}",
         WEIGHBRIDGE_WEB_PROCESSES="4",
+        WEIGHBRIDGE_ARRIVAL_SECONDS=str(ARRIVAL_SECONDS),
         WEIGHBRIDGE_HEAVY_MAX_WAITING=str(HEAVY_WAITING),
         WEIGHBRIDGE_LIGHT_MAX_WAITING=str(LIGHT_WAITING),
     )
