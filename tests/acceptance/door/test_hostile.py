@@ -91,6 +91,7 @@ FRAMES = {
     "a word behind a chunk's size": _post(
         422, "unknown_type", CHUNKED, body=b"%x;xyzzy=1\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
     ),
+    "a wish to be asked that there is not": _post(422, "unknown_type", b"Expect: xyzzy", b"Content-Length: 17"),
     "one length twice": _post(422, "unknown_type", b"Content-Length: 17", b"Content-Length: 17"),
 }
 
@@ -104,6 +105,10 @@ HEADS = {
     "a name that is not ASCII": _get(400, SERVERS_OWN, b"X-\xc3\xa9: xyzzy"),
     "a header of 1,000,000 bytes": _get(431, SERVERS_OWN, b"X-A: " + b"a" * 1_000_000),
     "300 headers": _get(431, SERVERS_OWN, *(b"X-%d: a" % number for number in range(300))),
+    "1,000 headers": _get(431, SERVERS_OWN, *(b"X-%d: xyzzy" % number for number in range(1000))),
+    "a wish for HTTP/2 with an unknown host": _get(
+        400, "bad_request", b"Upgrade: h2c", b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABkAAQ", b"Host: xyzzy.example"
+    ),
     "no host": _get(400, "bad_request", host=None),
     "an empty host": _get(400, "bad_request", host=b""),
     "two hosts": _get(400, "bad_request", b"Host: xyzzy.example"),
@@ -151,6 +156,9 @@ LINES = {
     "a percent sign that is none": _get(404, "not_found", path=b"/api/v1/classes/%zz"),
     "a new line and a header": _get(404, "not_found", path=b"/api/v1/types/%0d%0aSet-Cookie:%20xyzzy"),
     "a path of 60,000 bytes": _get(404, "not_found", path=b"/api/v1/types/" + WORD * 12_000),
+    "a path of 70,000 bytes": _get(414, SERVERS_OWN, path=b"/api/v1/types/" + WORD * 14_000),
+    "a path of 1,000,000 bytes": _get(431, SERVERS_OWN, path=b"/api/v1/types/" + WORD * 200_000),
+    "a byte 0 in the path": _get(400, SERVERS_OWN, path=b"/api/v1/types/xyzzy\0"),
     "a file above the static ones": _get(404, FILES_OWN, path=b"/static/../demo-key"),
     "the same in percents": _get(404, FILES_OWN, path=b"/static/%2e%2e/demo-key"),
     "the same with its slash in percents": _get(404, FILES_OWN, path=b"/static/..%2fdemo-key"),
@@ -258,6 +266,45 @@ def test_what_would_be_cut_off_by_a_length_beside_chunks_is_no_second_request(st
     answer = _ask(stack.port, _post(400, "", b"Content-Length: 4", CHUNKED, body=body).raw(stack.key))
     assert (answer.status, json.loads(answer.body)["code"]) == (400, "bad_request"), "one body, which is no JSON"
     assert b"HTTP/1.1" not in answer.body
+
+
+HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # the preface and empty settings
+
+
+@pytest.mark.parametrize(
+    ("begins", "told"), [(HTTP_2, b""), (HTTP_2[:20] + b"xyzzy", b"HTTP/1.1 400 ")], ids=["whole", "broken"]
+)
+def test_http_2_without_having_been_asked_for_is_closed_and_nothing_is_logged(
+    stack: Stack, begins: bytes, told: bytes
+) -> None:
+    log = stack.data_dir / "logs" / "web.log"
+    logged = log.stat().st_size
+    with socket.create_connection(("127.0.0.1", stack.port), timeout=20) as connection:
+        _send(connection, begins)
+        assert _all_of(connection)[:13] == told
+    assert _ask(stack.port, _get(200, "").raw(stack.key)).status == 200
+    assert b"xyzzy" not in log.read_bytes()[logged:]
+
+
+def test_requests_that_are_sent_at_once_are_answered_in_their_order(stack: Stack) -> None:
+    """The second is refused, and the third comes behind the end: who said that it would close is asked nothing more."""
+    head = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + stack.key.encode() + b"\r\n"
+    first, second, third = head % CLASSES, head % A_JOB + b"Connection: close\r\n", head % b"/healthz"
+    with socket.create_connection(("127.0.0.1", stack.port), timeout=20) as connection:
+        _send(connection, b"\r\n".join([first, second, third, b""]))
+        told = _all_of(connection)
+    assert [part[:3] for part in told.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404"]
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    """Until it is closed, in order or not."""
+    told = b""
+    try:
+        while more := connection.recv(65_536):
+            told += more
+    except ConnectionResetError:
+        pass
+    return told
 
 
 def test_there_are_many_of_them() -> None:
