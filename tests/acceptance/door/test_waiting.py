@@ -2,27 +2,33 @@
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from stack.local import Stack
 from tests.acceptance.diary import Diary
-from tests.acceptance.figures import counted
+from tests.acceptance.figures import counted, figure, text
 from tests.acceptance.raw_submits import RawSubmit
 from tests.acceptance.records import job_of
 from tests.api_client import Api
 from tests.history.events import CancelInvoked, CancelUnknown
 from tests.history.nemesis import Away, afflicted
+from tests.history.nodes import serving
 from tests.history.recorder import now
+from tests.processes import lives
 from tests.published_schema import must_be_published
 from tests.waiting import eventually
 
 MANY = 500
 ANSWERED_SECONDS = 2.0  # an answer needs milliseconds; this machine may be busy
+CLOSED = (0, "")  # a connection that ended without an answer
 
 
 @pytest.fixture
@@ -134,6 +140,81 @@ async def _healthz(stack: Stack) -> float:
     status, _ = await _get(stack, "/healthz")
     assert status == 200
     return time.monotonic() - began
+
+
+def test_a_caller_that_waited_leaves_one_line_one_sample_and_one_id(stack: Stack, api: Api, diary: Diary) -> None:
+    labels = {"route": "api/v1/jobs", "method": "POST", "status": "200"}
+    before = figure(text(stack), "http_request_seconds_count", **labels) or 0.0
+    answer = api.post("tests.note", diary.params("once", seconds=1.1), headers={"Prefer": "wait=20"})
+    (line,) = eventually(lambda: _lines(stack, answer.headers["X-Request-Id"]))
+    assert (line["event"], line["status"], answer.status_code) == ("request", 200, 200)
+    assert line["milliseconds"] >= 1100, "the whole of it"
+    assert figure(text(stack), "http_request_seconds_count", **labels) == before + 1
+
+
+def test_a_caller_that_left_leaves_one_line_and_it_says_so(stack: Stack, api: Api, diary: Diary) -> None:
+    with RawSubmit(stack, diary, "unheard", cost_class="heavy", held=True) as submit:
+        submit.send_head(f"Content-Length: {len(submit.body)}", "Prefer: wait=30", "X-Request-Id: unheard-1")
+        submit.send(submit.body)
+        diary.wait_until_began("unheard")
+        job_id = submit.leave()
+    lines = eventually(lambda: [line for line in _lines(stack, "unheard-1") if line["event"].startswith("request")])
+    assert [line["event"] for line in lines] == ["request_left"]
+    diary.open_gate()
+    assert api.ended(job_id)["state"] == "succeeded"
+
+
+def _lines(stack: Stack, request_id: str) -> list[dict[str, Any]]:
+    """Of the web's log."""
+    return [json.loads(line) for line in stack.log("web").read_text().splitlines() if f'"{request_id}"' in line]
+
+
+MANY_ENOUGH = 24  # for each of four processes to have some
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_of_a_web_process_that_ends_nobody_who_waits_is_left_hanging(
+    stack: Stack, api: Api, diary: Diary, how: signal.Signals
+) -> None:
+    """Told what is known, or closed; those of the other processes wait on, and the job goes on (P38)."""
+    job_id = api.submit("tests.note", diary.params(f"awaited{how}", cost_class="heavy", held=True))
+    diary.wait_until_began(f"awaited{how}")
+    told = Counter(asyncio.run(_waits_while_one_ends(stack, job_id, diary, how)))
+    print(f"of {MANY_ENOUGH} who waited:", told)
+    early = (200, "running") if how == signal.SIGTERM else CLOSED
+    assert early in told, "of the one that ended"
+    assert set(told) <= {early, (200, "succeeded")}
+    assert api.job(job_id)["state"] == "succeeded"
+
+
+async def _waits_while_one_ends(stack: Stack, job_id: str, diary: Diary, how: signal.Signals) -> list[tuple[int, str]]:
+    """The one that most of them came to."""
+    before = {pid: _connections(pid) for pid in serving(stack)}
+    waiting = [asyncio.create_task(_told(stack, job_id)) for _ in range(MANY_ENOUGH)]
+    async with asyncio.timeout(60):
+        while sum(_connections(pid) - many for pid, many in before.items()) < MANY_ENOUGH:
+            await asyncio.sleep(0.05)
+        most = max(before, key=lambda pid: _connections(pid) - before[pid])
+        os.kill(most, how)
+        while lives(most) or len(set(serving(stack)) - {most}) < len(before):  # and another is in its place
+            await asyncio.sleep(0.05)
+        diary.open_gate()
+        return await asyncio.gather(*waiting)
+
+
+def _connections(pid: int) -> int:
+    return sum(connection.status == "ESTABLISHED" for connection in psutil.Process(pid).net_connections("tcp"))
+
+
+async def _told(stack: Stack, job_id: str) -> tuple[int, str]:
+    """The status and the job's state."""
+    try:
+        status, body = await _get(
+            stack, f"/api/v1/jobs/{job_id}", f"Authorization: Bearer {stack.key}", "Prefer: wait=60"
+        )
+    except (ConnectionError, ValueError, IndexError):  # nothing came, or no whole head
+        return CLOSED
+    return status, json.loads(body)["state"]
 
 
 def test_who_waits_is_told_what_is_known_when_the_web_is_stopped(stack: Stack, api: Api, diary: Diary) -> None:
