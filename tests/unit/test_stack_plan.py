@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from stack.programs import Places, Plan, app_programs
+
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -56,3 +58,20 @@ def test_each_class_s_own_grace_is_in_the_plan(tmp_path: Path) -> None:
     ran = _plan(tmp_path, WEIGHBRIDGE_STOP_GRACE_SECONDS="7", WEIGHBRIDGE_HEAVY_STOP_GRACE_SECONDS="120")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["stop_grace_seconds"] == {"light": 7.0, "heavy": 120.0, "control": 7.0}
+
+
+def test_the_time_of_heads_is_that_of_bodies_and_the_web_server_is_told_it_in_milliseconds(tmp_path: Path) -> None:
+    """And it waits for no bytes to tell one protocol from another, without any time for them."""
+    ran = _plan(tmp_path, WEIGHBRIDGE_ARRIVAL_SECONDS="7")
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)["arrival_seconds"]
+    plan = Plan({}, web_processes=1, stop_grace_seconds={"control": 1.0}, arrival_seconds=told)
+    web = " ".join(app_programs(plan, Places(tmp_path, 8000, 5555, "secret"))[0].command)
+    assert " --http 1 --http1-header-read-timeout 7000 " in web
+
+
+def test_a_time_that_the_web_server_does_not_take_stops_the_start(tmp_path: Path) -> None:
+    ran = _plan(tmp_path, WEIGHBRIDGE_ARRIVAL_SECONDS="61")
+    assert ran.returncode == 2
+    assert "WEIGHBRIDGE_ARRIVAL_SECONDS" in ran.stderr
+    assert "61" in ran.stderr
