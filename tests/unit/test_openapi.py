@@ -228,6 +228,15 @@ def test_generators_of_clients_find_no_two_models_of_one_name_and_no_object_as_d
     assert [part for body in bodies for part in body["properties"].values() if part.get("default") == {}] == []
 
 
+@pytest.mark.parametrize("name", ["ItemSucceeded", "ItemFailed"])
+def test_a_mark_of_an_item_is_there_or_not_and_nothing_says_that_it_goes_without_saying(name: str) -> None:
+    item = DOCUMENT["components"]["schemas"][name]
+    marks = {"data_expired", "omitted", "links"} & item["properties"].keys()
+    assert marks >= {"omitted", "links"}
+    assert not marks & set(item["required"])
+    assert [mark for mark in marks if "default" in item["properties"][mark]] == []
+
+
 def test_a_type_that_there_is_not_does_not_fit() -> None:
     assert not _validator({"$ref": "#/components/schemas/Submit"}).is_valid({"type": "no.such_type", "params": {}})
 

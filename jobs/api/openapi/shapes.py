@@ -16,6 +16,7 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 def _without_default(schema: dict[str, Any]) -> None:
+    """Of a member that is there, or not at all: whoever read a default into its absence would read it as there."""
     schema.pop("default", None)
 
 
@@ -142,11 +143,18 @@ class ItemLinks(Shape):
     whole: str
 
 
-# Of a member that is there with this value or not at all; the default says the latter.
+_Expired = Annotated[
+    Literal[True],
+    Field(description="Only where the result was kept for its time.", json_schema_extra=_without_default),
+]
 _Omitted = Annotated[
     Literal[True],
     Field(
-        description=f"Only where the data, or the error's details, of all items together would be more than {MOST_DATA_BYTES} bytes; the largest are left out."
+        description=(
+            "Only where the data and the errors' details of all items together would be more than "
+            f"{MOST_DATA_BYTES} bytes; the largest are left out."
+        ),
+        json_schema_extra=_without_default,
     ),
 ]
 _Whole = Annotated[
@@ -160,7 +168,7 @@ class ItemSucceeded(Shape):
     ok: Literal[True]
     data: Any
     job: UUID
-    data_expired: Annotated[Literal[True], Field(description="Only where the result was kept for its time.")] = True
+    data_expired: _Expired = True
     omitted: _Omitted = True
     links: _Whole = ItemLinks(whole="")
 
