@@ -88,12 +88,11 @@ def _done(folder: Path) -> set[tuple[str, str, int]]:
 
 
 def _schema(stack: Stack) -> dict[str, Any]:
-    """Without the tests' own job types: their params name files that they write to. And without the example of a key, which all but its
+    """Without the tests' own job types, by themselves or in a batch: their params name files that they write to, and classes that there are not. And without the example of a key, which all but its
     first request would be refused for."""
     document: dict[str, Any] = as_published(httpx.get(f"{stack.url}/api/schema/", trust_env=False)).json()
-    bodies = document["components"]["schemas"]["Submit"]
-    types = {name: ref for name, ref in bodies["discriminator"]["mapping"].items() if not name.startswith("tests.")}
-    bodies["discriminator"]["mapping"], bodies["oneOf"] = types, [{"$ref": ref} for ref in types.values()]
+    _without_tests_own(document["components"]["schemas"]["BatchItem"])
+    types = _without_tests_own(document["components"]["schemas"]["Submit"])
     content = document["paths"]["/api/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]
     content["examples"] = {name: example for name, example in content["examples"].items() if name in types}
     assert types
@@ -102,6 +101,13 @@ def _schema(stack: Stack) -> dict[str, Any]:
             if parameter["name"] == "Idempotency-Key":
                 del parameter["example"]
     return document
+
+
+def _without_tests_own(bodies: dict[str, Any]) -> dict[str, str]:
+    """The types that are left, and the component of each."""
+    types = {name: ref for name, ref in bodies["discriminator"]["mapping"].items() if not name.startswith("tests.")}
+    bodies["discriminator"]["mapping"], bodies["oneOf"] = types, [{"$ref": ref} for ref in types.values()]
+    return types
 
 
 def _command(stack: Stack, full: bool) -> list[str]:
