@@ -10,7 +10,7 @@ from jobs import telemetry
 from jobs.api.requests import EARLIER, Record
 from jobs.api.uploads import ARRIVED
 from jobs.api.waiting import WAITED
-from jobs.spool import Spool
+from jobs.files.spool import Spool
 from tests.in_process_api import BASE, InProcessApi
 
 pytestmark = pytest.mark.django_db(transaction=True)

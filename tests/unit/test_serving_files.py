@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from project.places import Share
 from project.serving import ThreadBridge
 from project.streams import Pace
 from tests.unit.http_wire import GONE, Wire, ask, bridge, echo, part, scope
@@ -75,7 +76,7 @@ def test_a_stream_is_asked_for_once_without_its_body_and_once_with_it_in_the_sin
     ]
     assert kept.closed.is_set()
     assert all(name.startswith("files") for name in kept.threads)
-    assert asked._streamed == 0
+    assert asked._streamed.taken == 0
 
 
 def test_what_drips_is_gathered_before_it_is_written() -> None:
@@ -113,7 +114,7 @@ def test_a_stream_that_is_too_large_is_passed_on_by_its_length(declared: str | N
 
 
 def test_a_stream_that_drips_is_told_so_and_one_that_keeps_its_pace_is_not() -> None:
-    """At ten bytes a second, 30 at once buy three seconds more."""
+    """Who sends as fast as it likes is never late."""
     kept, slow = Kept(), Kept()
     asked, _ = streaming(slow, pace=Pace(0.1, 10_000))
     wire = ask(asked, UPLOAD, part(b"a", more=True))
@@ -136,7 +137,7 @@ def test_a_disk_that_is_full_is_told() -> None:
 
 
 def test_only_so_many_streams_are_on_their_way_at_once_and_they_hold_no_thread() -> None:
-    asked, _ = streaming(Kept(), streamed=1, threads=1)
+    asked, _ = streaming(Kept(), streamed=Share(1, 2), threads=1)
 
     async def two() -> tuple[Wire, Wire]:
         slow, second, plain = Wire(part(b"a", more=True)), Wire(part(b"b")), Wire(part(b"c"))
@@ -152,7 +153,7 @@ def test_only_so_many_streams_are_on_their_way_at_once_and_they_hold_no_thread()
 
     second, plain = asyncio.run(asyncio.wait_for(two(), 20))
     assert (second.status, plain.status) == (503, 200)
-    assert asked._streamed == 0
+    assert asked._streamed.taken == 0
 
 
 def _file(kept: Kept) -> ThreadBridge:
