@@ -67,7 +67,7 @@ def app_programs(plan: Plan, places: Places) -> list[Program]:
     return [
         _app("web", _web_command(plan, places), WEB_STOP_SECONDS + 5),
         *(_app(f"worker-{name}", _worker_command(name), plan.worker_stop_seconds(name)) for name in workers),
-        _app("beat", _celery("beat", "-S", "celery.beat:Scheduler", "--pidfile="), 10),
+        _app("beat", _beat_command(), 10),
         _flower(places),
     ]
 
@@ -101,15 +101,15 @@ def _worker_command(name: str) -> list[str]:
     return [sys.executable, "-P", str(ROOT / "manage.py"), "worker", name]
 
 
+def _beat_command() -> list[str]:
+    return [*_python("workers.celery_process"), "beat", "-S", "celery.beat:Scheduler", "--pidfile="]
+
+
 def _flower(places: Places) -> Program:
     # The password goes by the environment: argument lists are for everybody to read.
     environment = {"FLOWER_BASIC_AUTH": f"admin:{places.flower_password}"}
-    command = _celery("flower", "--address=127.0.0.1", f"--port={places.flower_port}")
+    command = [*_python("celery"), "-A", "project", "flower", "--address=127.0.0.1", f"--port={places.flower_port}"]
     return _app("flower", command, 10, environment)
-
-
-def _celery(*arguments: str) -> list[str]:
-    return [*_python("celery"), "-A", "project", *arguments]
 
 
 def _python(module: str) -> list[str]:

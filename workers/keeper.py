@@ -143,7 +143,7 @@ class Keeper:
 
     def _command(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "celery", "--app", "project", "worker"),
+            *(sys.executable, "-m", "workers.celery_process", "worker"),
             *("--queues", self.node.cost_class),
             *("--hostname", f"{self.node.cost_class}-{str(self.node.id)[:8]}@%h"),
             *("--concurrency", str(self.node.processes)),
