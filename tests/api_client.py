@@ -127,7 +127,7 @@ class Api:
 
     def ended(self, job_id: str, within_seconds: float = 20.0) -> dict[str, Any]:
         """The job once it is terminal."""
-        eventually(lambda: self.job(job_id)["state"] not in LIVE, within_seconds, 0.1)  # each look costs the stack CPU
+        eventually(lambda: self.job(job_id)["state"] not in LIVE, within_seconds)
         return self.job(job_id)
 
     def in_state(self, job_id: str, state: str, within_seconds: float = 10.0) -> dict[str, Any]:
