@@ -33,6 +33,14 @@ def flush_fast() -> None:
     fast_flush.install()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cheap_passwords() -> None:
+    """Django's own hash takes half a second of CPU for each person that a test makes or logs in, which is its purpose."""
+    from django.conf import settings
+
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
 @pytest.fixture(scope="session")
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether the long counts were asked for."""
