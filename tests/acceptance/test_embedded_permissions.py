@@ -13,6 +13,7 @@ import pytest
 from stack import embedded
 from stack.failures import StackError
 from stack.local import Stack
+from tests import cluster_template
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes to another user")
 
@@ -67,6 +68,7 @@ def test_binaries_that_only_root_may_reach_are_copied_to_the_servers_user(
     shutil.copy2(embedded._valkey_binary(), valkey)
     monkeypatch.setattr(embedded, "_postgres_install", lambda: install)
     monkeypatch.setattr(embedded, "_valkey_binary", lambda: valkey)
+    monkeypatch.setattr(embedded, "_make_cluster", cluster_template.make_cluster)
     before = _modes(install / "bin")
     stack = Stack(closed_folder / "data", OWN_SERVERS, without=ALL_PROGRAMS)
     with stack, psycopg.connect(stack.database_url) as connection:

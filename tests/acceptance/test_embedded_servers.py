@@ -21,6 +21,7 @@ from stack import embedded, leftovers
 from stack.failures import StackError
 from stack.local import Stack
 from stack.supervision import Supervisor
+from tests import cluster_template
 from tests.waiting import eventually
 
 ALL_PROGRAMS = ("web", "worker-light", "worker-heavy", "worker-control", "beat", "flower")
@@ -195,7 +196,9 @@ def test_data_and_ports_outlast_a_restart_and_a_taken_port_is_replaced(open_fold
     assert stat.S_IMODE(data_dir.stat().st_mode) == 0o755
 
 
-def test_a_half_made_cluster_is_made_anew_and_a_lost_password_replaced(open_folder: Path) -> None:
+def test_a_half_made_cluster_is_made_anew_and_a_lost_password_replaced(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data_dir = open_folder / "data"
     with _servers(data_dir) as stack:
         old = stack.database_url
@@ -206,6 +209,7 @@ def test_a_half_made_cluster_is_made_anew_and_a_lost_password_replaced(open_fold
     # As initdb leaves it when it is killed: under the other name, some files there.
     (home / "postgres").rename(home / "postgres.new")
     (home / "postgres.new/PG_VERSION").unlink()
+    monkeypatch.setattr(embedded, "_make_cluster", cluster_template.make_cluster)
     with _servers(data_dir) as stack, psycopg.connect(stack.database_url) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     assert not (home / "postgres.new").exists()
