@@ -17,7 +17,7 @@ make_cluster: Make = embedded._make_cluster  # for tests of the making itself
 
 def install(template: Path) -> None:
     """From here on in this process; the first cluster that is made is left at `template` for the others."""
-    embedded._make_cluster = _copying(template)
+    setattr(embedded, "_make_cluster", _copying(template))  # noqa: B010  a function, to mypy, is not assigned to
 
 
 def _copying(template: Path) -> Make:
