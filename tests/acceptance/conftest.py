@@ -10,8 +10,7 @@ import pytest
 
 from stack.local import Stack
 from stack.ports import free_port
-from tests import processes
-from tests.acceptance import figures, readme, times
+from tests.acceptance import times
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
 from tests.history.recorder import History
@@ -56,45 +55,6 @@ def start_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
             return running.enter_context(stack)
 
         yield start
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, str]]:
-    """A running stack, and its /metrics from before anything happened."""
-    data_dir = tmp_path_factory.mktemp("shared") / "data"
-    with Stack(data_dir, short_environment()) as running:
-        yield running, figures.text(running)
-    assert processes.that_know(data_dir) == {}, "a stack that was stopped leaves no process"
-    running.erase()
-
-
-@pytest.fixture(scope="session")
-def stack(shared: tuple[Stack, str]) -> Stack:
-    """One stack with short times, and Flower, for all tests that leave it as they found it."""
-    return shared[0]
-
-
-@pytest.fixture(scope="session")
-def four_webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One stack for all tests of the door, and for the README's example: four web processes, and no sweep."""
-    own_jobs = tmp_path_factory.mktemp("own-jobs")
-    (own_jobs / f"{readme.MODULE}.py").write_text(readme.example())
-    environ = short_environment(
-        PYTHONPATH=str(own_jobs),
-        WEIGHBRIDGE_JOB_MODULES=f"{SHORT['WEIGHBRIDGE_JOB_MODULES']},{readme.MODULE}",
-        WEIGHBRIDGE_WEB_PROCESSES="4",
-        WEIGHBRIDGE_ARRIVAL_SECONDS=str(ARRIVAL_SECONDS),
-        WEIGHBRIDGE_HEAVY_MAX_WAITING=str(HEAVY_WAITING),
-        WEIGHBRIDGE_LIGHT_MAX_WAITING=str(LIGHT_WAITING),
-    )
-    with Stack(tmp_path_factory.mktemp("four-webs") / "data", environ, without=UNSWEPT) as running:
-        yield running
-    running.erase()
-
-
-@pytest.fixture(scope="session")
-def metrics_at_start(shared: tuple[Stack, str]) -> str:
-    return shared[1]
 
 
 @pytest.fixture
