@@ -131,7 +131,7 @@ class Api:
         return self.job(job_id)
 
     def in_state(self, job_id: str, state: str, within_seconds: float = 10.0) -> dict[str, Any]:
-        eventually(lambda: self.job(job_id)["state"] == state, within_seconds)
+        eventually(lambda: self.job(job_id)["state"] == state, within_seconds, 0.05)
         return self.job(job_id)
 
     def cost_class(self, name: str) -> dict[str, Any]:

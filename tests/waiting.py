@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-FIRST_SECONDS, LONGEST_SECONDS = 0.02, 0.25
+FIRST_SECONDS, LONGEST_SECONDS = 0.02, 0.2
 SHARE = 0.1  # of the time waited so far: a look costs CPU, often a stack's, which is what is waited for
 
 

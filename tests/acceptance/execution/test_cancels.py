@@ -107,7 +107,7 @@ def _wait_a_while(api: Api, job_id: str) -> None:
     """The race itself: before its start, in its run or after it, and always about one of the two."""
     about = random.choice(["", "running", "succeeded"])
     if about:
-        eventually(lambda: api.job(job_id)["state"] in {about, "succeeded", "failed", "expired"}, 60)
+        eventually(lambda: api.job(job_id)["state"] in {about, "succeeded", "failed", "expired"}, 60, 0.05)
     time.sleep(random.uniform(0, 0.1))
 
 
