@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from stack.local import Stack
-from tests import cluster_template
+from tests import cluster_template, kept_plans
 
 PROGRAMS = ("web", "worker-light", "worker-heavy", "worker-control", "beat", "flower")
 
@@ -26,6 +26,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     early_config.add_cleanup(lambda: shutil.rmtree(data_dir, ignore_errors=True))
     os.environ["WEIGHBRIDGE_DATA_DIR"] = str(data_dir / "own")
     cluster_template.install(data_dir / "cluster")
+    kept_plans.install()
     if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
         servers = Stack(data_dir / "servers", {"DATABASE_URL": "", "REDIS_URL": ""}, without=PROGRAMS)
         servers.start()
