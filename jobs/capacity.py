@@ -1,4 +1,9 @@
-"""How fast a class drains and when to come back. Pure arithmetic; durations in seconds."""
+"""How fast a class drains, how soon a job would start, and when to come back. Pure arithmetic; durations in seconds.
+
+A place in the queue is told as departures: how many jobs have to leave before the one in question starts. While `slots`
+processes are busy with run times of `service_seconds` in the mean, departures are taken for a Poisson process of rate
+slots ÷ service_seconds: exact for exponential run times, and on the safe side for those that vary less.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,6 +12,8 @@ DRAIN_WINDOW_SECONDS = 60.0  # quick enough to follow a change
 DRAIN_NEEDS = 5  # departures; fewer say nothing steady
 RETRY_AFTER_CAP_SECONDS = 300  # longer is another day's problem
 RESUME_SHARE = 0.8  # come back when a fifth of the waiting room is free, not for the first place
+SURE_ENOUGH = 0.95  # of a start in time: one promise in twenty may be broken by bad luck
+MOST_DEPARTURES = 10_000  # the largest waiting room there is
 
 
 @dataclass(frozen=True)
@@ -46,3 +53,89 @@ def retry_after_seconds(
         return min(fallback_seconds, RETRY_AFTER_CAP_SECONDS)
     departures = max(1, room.waiting - math.floor(RESUME_SHARE * max_waiting), places - room.free(max_waiting))
     return min(max(1, math.ceil(departures / drain)), RETRY_AFTER_CAP_SECONDS)
+
+
+def turn_at(now: float, base_seconds: float, last_turn_at: float | None, spacing_seconds: float) -> float:
+    """When a refused caller should come back, so that callers refused in a row are sent to different turns.
+
+    Instants are seconds of one clock. base_seconds is the time that the next free places take; spacing_seconds what one
+    departure takes, service_seconds ÷ slots. The answer is the `last_turn_at` of the next call.
+    """
+    first = now + base_seconds
+    return first if last_turn_at is None else max(first, last_turn_at + spacing_seconds)
+
+
+def start_probability(departures: int, slots: int, service_seconds: float, within_seconds: float) -> float:
+    """Of so many departures in this time: 1 − PoissonCDF(departures − 1; slots · t ÷ service_seconds), the Erlang tail."""
+    if departures <= 0:
+        return 1.0
+    if within_seconds <= 0 or slots <= 0:
+        return 0.0
+    return 1.0 - poisson_cdf(departures - 1, slots * within_seconds / service_seconds)
+
+
+def start_seconds(departures: int, slots: int, service_seconds: float, sure: float = SURE_ENOUGH) -> float:
+    """The time in which so many departures will have happened with probability `sure`; 0 if none is needed."""
+    if departures <= 0:
+        return 0.0
+    low, high = 0.0, departures * service_seconds / slots
+    while start_probability(departures, slots, service_seconds, high) < sure:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if start_probability(departures, slots, service_seconds, middle) < sure:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def departures_within(slots: int, service_seconds: float, within_seconds: float, sure: float = SURE_ENOUGH) -> int:
+    """The most departures that will have happened in this time with probability `sure`, up to MOST_DEPARTURES.
+
+    It is the largest waiting room whose last place still starts in time.
+    """
+    low, high = 0, MOST_DEPARTURES
+    while low < high:
+        middle = (low + high + 1) // 2
+        if start_probability(middle, slots, service_seconds, within_seconds) >= sure:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def poisson_cdf(count: int, mean: float) -> float:
+    """P(at most `count` events of a Poisson process that has `mean` of them on average).
+
+    The terms are added from the largest on, each in logarithms, so no mean is too large for it.
+    """
+    if mean <= 0:
+        return 1.0
+    largest = min(count, math.floor(mean))
+    log_term = largest * math.log(mean) - mean - math.lgamma(largest + 1)
+    below = _falling(largest, mean)
+    above = _rising(largest, count, mean)
+    return min(1.0, math.exp(log_term) * (1.0 + below + above))
+
+
+def _falling(start: int, mean: float) -> float:
+    """Σ of the terms before `start`, as multiples of that term."""
+    total, term = 0.0, 1.0
+    for n in range(start, 0, -1):
+        term *= n / mean
+        total += term
+        if term < 1e-18 * (1.0 + total):
+            break
+    return total
+
+
+def _rising(start: int, end: int, mean: float) -> float:
+    """Σ of the terms after `start` up to `end`, as multiples of that term."""
+    total, term = 0.0, 1.0
+    for n in range(start + 1, end + 1):
+        term *= mean / n
+        total += term
+        if term < 1e-18 * (1.0 + total):
+            break
+    return total
