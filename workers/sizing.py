@@ -1,0 +1,38 @@
+"""How many worker processes a machine has memory and cores for. Pure; memory in MiB.
+
+A worker node is its keeper and Celery's parent process, and under them the processes that run jobs. What the operating system,
+the web and the rest of the machine need is the headroom.
+"""
+
+import math
+from dataclasses import dataclass
+
+HEADROOM = 0.15  # of the memory; a machine that swaps is late with everything
+PARENT_MIB = 180.0  # a keeper and Celery's parent, with a team's modules loaded
+WEB_CORES = 1  # what the web needs beside the workers; the default of a heavy class leaves as much
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What there is (limit_mib), what one worker node needs before any job, and what one of its processes needs at its peak."""
+
+    limit_mib: float
+    child_mib: float
+    parent_mib: float = PARENT_MIB
+    headroom: float = HEADROOM
+
+    def __post_init__(self) -> None:
+        for name in ("limit_mib", "child_mib"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value!r}, but must be a number of MiB above 0.")
+
+    @property
+    def processes(self) -> int:
+        """How many fit; never negative."""
+        return max(0, math.floor((self.limit_mib * (1 - self.headroom) - self.parent_mib) / self.child_mib))
+
+
+def processes_for_cores(cores: int, web_cores: int = WEB_CORES) -> int:
+    """How many processes can compute at once and leave the web its cores; at least one."""
+    return max(1, cores - web_cores)
