@@ -1,16 +1,26 @@
 """A handler that is run by hand, by a test or by `manage.py run`: its type, and its params as the door would take them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import structlog
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from jobs import door, registry
+from jobs import door, registry, upload_ids
 from jobs.classes import CostClass
 from jobs.registry import JobType
 from jobs.storable import holds_nul
+from workers.artifacts import Artifacts
+from workers.context import JobContext
+from workers.logbook import LOGGER
+from workers.once import Memory, once
+from workers.uploads import open_file
+
+UNLIMITED_SECONDS = 86_400.0  # the longest limit there is: nobody sits that long in a debugger
 
 
 class Refused(ValueError):
@@ -60,6 +70,41 @@ def timeout_of(job_type: JobType, cost_class: CostClass, asked: float | None) ->
         return door.timeout_seconds(job_type, cost_class, asked, "timeout")
     except door.LimitOutOfRange as error:
         raise Refused(str(error)) from None
+
+
+def uploads_of(given: Iterable[str]) -> dict[str, Path]:
+    """Files by the ids of the uploads that they stand for, from `<id>=<file>`. Raises Refused."""
+    files = {}
+    for one in given:
+        upload_id, _, file = one.partition("=")
+        if not upload_ids.is_one(upload_id) or not Path(file).is_file():
+            raise Refused(f"--upload {one}: must be the id of an upload, = and a file that is there.")
+        files[upload_id] = Path(file)
+    return files
+
+
+def context_of(
+    job_type: JobType,
+    params: BaseModel,
+    *,
+    report: Callable[[float, str], None],
+    artifacts: Artifacts,
+    uploads: dict[str, Path],
+) -> JobContext[Any]:
+    """Of an attempt without limits, whose effects are kept for as long as itself."""
+    memory = Memory()
+    return JobContext(
+        params,
+        job_id=UUID(int=0),
+        attempt=1,
+        limit_seconds=UNLIMITED_SECONDS,
+        log=structlog.get_logger(f"{LOGGER}.{job_type.name}"),
+        report=report,
+        once=lambda key, fn: once(memory, key, fn),
+        job_retries=job_type.max_attempts > 1,
+        artifacts=artifacts,
+        open_upload=lambda upload_id: open_file(uploads, upload_id),
+    )
 
 
 def _told(error: ValidationError) -> str:

@@ -3,9 +3,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-import structlog
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import BaseModel
 
@@ -18,12 +16,7 @@ from workers import by_hand, outcomes, runner
 from workers.artifacts import Artifacts, Folder
 from workers.by_hand import Refused
 from workers.context import JobContext
-from workers.logbook import LOGGER
-from workers.once import Memory, once
 from workers.retries import Retry
-from workers.uploads import open_file
-
-UNLIMITED_SECONDS = 86_400.0  # the longest limit there is: nobody sits that long in a debugger
 
 
 class Command(BaseCommand):
@@ -50,9 +43,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, type: str, params: str | None, **options: Any) -> None:
-        self._uploads = _uploads(options["upload"])
         self._folder: Path | None = options["artifacts"]
         try:
+            self._uploads = by_hand.uploads_of(options["upload"])
             job_type = by_hand.type_of(type)
             model, cost_class = by_hand.params_of(job_type, _read(params))
         except Refused as error:
@@ -71,19 +64,8 @@ class Command(BaseCommand):
             return outcomes.of_exception(error, job_type.retry or Retry(), deadline_came_first=False, cancelled=False)
 
     def _context(self, job_type: JobType, params: BaseModel) -> JobContext[Any]:
-        memory = Memory()
-        return JobContext(
-            params,
-            job_id=UUID(int=0),
-            attempt=1,
-            limit_seconds=UNLIMITED_SECONDS,
-            log=structlog.get_logger(f"{LOGGER}.{job_type.name}"),
-            report=self._show,
-            once=lambda key, fn: once(memory, key, fn),
-            job_retries=job_type.max_attempts > 1,
-            artifacts=Artifacts(Folder(self._folder, self._show_file)),
-            open_upload=lambda upload_id: open_file(self._uploads, upload_id),
-        )
+        files = Artifacts(Folder(self._folder, self._show_file))
+        return by_hand.context_of(job_type, params, report=self._show, artifacts=files, uploads=self._uploads)
 
     def _show_file(self, file: Path) -> None:
         self.stderr.write(f"wrote {file}", self.style.NOTICE)
@@ -99,16 +81,6 @@ class Command(BaseCommand):
         if outcome.error_details is not None:
             self.stderr.write(json.dumps(outcome.error_details, ensure_ascii=False, indent=2))
         return 1
-
-
-def _uploads(given: list[str]) -> dict[str, Path]:
-    files = {}
-    for one in given:
-        upload_id, _, file = one.partition("=")
-        if not upload_ids.is_one(upload_id) or not Path(file).is_file():
-            raise CommandError(f"--upload {one}: must be the id of an upload, = and a file that is there.")
-        files[upload_id] = Path(file)
-    return files
 
 
 def _read(params: str | None) -> Any:
