@@ -5,10 +5,14 @@ the web and the rest of the machine need is the headroom.
 """
 
 import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 HEADROOM = 0.15  # of the memory; a machine that swaps is late with everything
 PARENT_MIB = 180.0  # a keeper and Celery's parent, with a team's modules loaded
+MEMORY_MAX = Path("/sys/fs/cgroup/memory.max")
+MIB = 2**20
 WEB_CORES = 1  # what the web needs beside the workers; the default of a heavy class leaves as much
 
 
@@ -36,3 +40,18 @@ class Memory:
 def processes_for_cores(cores: int, web_cores: int = WEB_CORES) -> int:
     """How many processes can compute at once and leave the web its cores; at least one."""
     return max(1, cores - web_cores)
+
+
+def usable_memory_mib() -> float:
+    """What this machine has, or this container may use if that is less."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(machine, _allowed_by_cgroup(machine)) / MIB
+
+
+def _allowed_by_cgroup(machine_bytes: int) -> int:
+    """cgroup v2's file says a number of bytes, or max."""
+    try:
+        allowed = MEMORY_MAX.read_text().strip()
+    except OSError:
+        return machine_bytes
+    return machine_bytes if allowed == "max" else int(allowed)

@@ -1,12 +1,14 @@
 """How many processes memory and cores allow: vectors, and both sides of the edge."""
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.sizing import Memory, processes_for_cores
+from workers import sizing
+from workers.sizing import Memory, processes_for_cores, usable_memory_mib
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,16 @@ def test_no_memory_and_no_number_are_refused(wrong: float) -> None:
 @pytest.mark.parametrize(("cores", "processes"), [(1, 1), (2, 1), (3, 2), (64, 63)])
 def test_the_web_keeps_a_core_if_there_are_two(cores: int, processes: int) -> None:
     assert processes_for_cores(cores) == processes
+
+
+@pytest.mark.parametrize(("said", "mib"), [("536870912\n", 512.0), ("max\n", None), (None, None), (str(2**60), None)])
+def test_a_container_has_the_memory_that_it_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, mib: float | None
+) -> None:
+    machine = next(
+        int(line.split()[1]) / 1024 for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line
+    )
+    if said is not None:
+        (tmp_path / "memory.max").write_text(said)
+    monkeypatch.setattr(sizing, "MEMORY_MAX", tmp_path / "memory.max")
+    assert usable_memory_mib() == pytest.approx(machine if mib is None else mib)
