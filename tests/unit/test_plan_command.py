@@ -1,6 +1,7 @@
 """`manage.py plan` on given numbers: figures, the chart, the worked example of the documentation, and one sentence for each wrong flag."""
 
 import json
+import re
 import shlex
 from io import StringIO
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+
+from stack.programs import ROOT
+from workers.planning.flags import NUMBERS, flag
 
 EVALUATED = ("--rate", "8", "--service-seconds", "0.2", "--slots", "2", "--max-waiting", "20")
 
@@ -84,3 +88,17 @@ def test_a_wrong_flag_is_one_sentence_that_names_it(flags: str, sentence: str) -
         _plan(*shlex.split(flags))
     assert str(refused.value).startswith(sentence)
     assert len(str(refused.value).splitlines()) == 1
+
+
+DOCS = (ROOT / "docs/planning.md").read_text()
+EXAMPLES = re.findall(r"```sh\nmanage\.py plan (.*?)\n```\n\n```text\n(.*?)\n```", DOCS, re.DOTALL)
+
+
+@pytest.mark.parametrize(("flags", "shown"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_examples_of_the_documentation_are_what_is_said(flags: str, shown: str) -> None:
+    assert _plan(*shlex.split(flags)).rstrip() == shown
+
+
+def test_the_documentation_has_its_examples_and_names_every_flag() -> None:
+    assert len(EXAMPLES) == 3
+    assert {f for f in map(flag, NUMBERS) if f"`{f}" not in DOCS} == set()

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,13 @@ def in_threads(asked: dict[str, Any]) -> dict[str, Any]:
     threads = [
         threading.Thread(target=_one_of_them, args=(asked, together, found.append)) for _ in range(asked["at_once"])
     ]
-    _all(threads)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     answer = _together(asked, found)
-    if "failed" not in answer:
-        answer["peak_bytes"] = max(each["peak_bytes"] for each in found)  # they are of one process
+    if "failed" not in answer:  # memory and processor time are those of their one process, for each of them
+        answer["peak_bytes"] = answer["peak_bytes_of_one"]
         answer["cpu_share"] = max(each["cpu_seconds"] for each in found) / sum(each["in_runs"] for each in found)
     return answer
 
@@ -52,18 +56,24 @@ def in_processes(asked: dict[str, Any]) -> dict[str, Any]:
     processes = [
         forking.Process(target=_one_of_them, args=(asked, together, answers.put)) for _ in range(asked["at_once"])
     ]
-    _all(processes)
+    for process in processes:
+        process.start()
+    if not _all_end_in_order(processes):
+        return {"failed": "its process ended in the middle."}
     found = []
     while not answers.empty():
         found.append(answers.get())
     return _together(asked, found)
 
 
-def _all(workers: list[Any]) -> None:
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+def _all_end_in_order(processes: list[Any]) -> bool:
+    """One that dies would be waited for by the others for ever, so they end with it."""
+    while alive := [process for process in processes if process.is_alive()]:
+        wait([process.sentinel for process in alive])
+        if any(process.exitcode for process in processes):
+            for process in alive:
+                process.kill()
+    return not any(process.exitcode for process in processes)
 
 
 def _together(asked: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -71,7 +81,7 @@ def _together(asked: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, A
     if failures:
         return {"failed": failures[0]}
     if len(found) < asked["at_once"]:
-        return {"failed": "its process ended in the middle."}
+        return {"failed": "its thread ended in the middle."}
     runs = sum(each["runs"] for each in found)
     elapsed = max(each["ended"] for each in found) - min(each["began"] for each in found)
     in_runs = sum(each["in_runs"] for each in found)
