@@ -55,10 +55,10 @@ def of_class(cost_class: str) -> History:
         cost_class=cost_class, finished_at__gt=Now() - timedelta(days=MOST_DAYS), run_seconds__gt=0
     ).order_by("-finished_at")[:MOST_JOBS]
     rows = list(ended.values_list("pk", "accepted_at", "run_seconds", "cpu_seconds"))
-    peaks = Attempt.objects.filter(job__in=[row[0] for row in rows], peak_rss_bytes__isnull=False)
+    peaks = Attempt.objects.filter(job__in=[row[0] for row in rows]).values_list("peak_rss_bytes", flat=True)
     return History(
         accepted_at=sorted(row[1] for row in rows),
-        run_seconds=[row[2] for row in rows],
+        run_seconds=[row[2] or 0.0 for row in rows],
         cpu_seconds=sum(row[3] or 0.0 for row in rows),
-        peak_rss_bytes=list(peaks.values_list("peak_rss_bytes", flat=True)),
+        peak_rss_bytes=[peak for peak in peaks if peak is not None],
     )

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HEADROOM = 0.15  # of the memory; a machine that swaps is late with everything
-PARENT_MIB = 180.0  # a keeper and Celery's parent, with a team's modules loaded
+PARENT_MIB = (
+    180.0  # a keeper and Celery's parent: 134 MiB here beside three other nodes, 207 with all the pages that they share
+)
 MEMORY_MAX = Path("/sys/fs/cgroup/memory.max")
 MIB = 2**20
 WEB_CORES = 1  # what the web needs beside the workers; the default of a heavy class leaves as much

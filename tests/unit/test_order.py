@@ -144,7 +144,7 @@ def test_a_job_that_may_not_start_is_passed_and_keeps_its_rank() -> None:
 def test_a_number_that_no_order_can_be_made_of_is_refused_and_changes_nothing(name: str, wrong: float) -> None:
     line = Line()
     with pytest.raises(ValueError, match=f"{name} is {wrong!r}, but must be a number above 0"):
-        line.admit("a", **{"cost_seconds": 1.0, name: wrong})
+        line.admit("a", **{"cost_seconds": 1.0, name: wrong})  # type: ignore[arg-type]
     assert line.clock == Clock()
     assert not line.waiting
 
@@ -199,7 +199,7 @@ LEAVES = st.builds(Leave, st.integers(0, 99), st.sampled_from(["finish", "cancel
 class Start:
     entry: Entry
     rank: float
-    waiting: dict[str, float]  # of each client the largest job that waited before, by its weight
+    waiting: set[str]  # the clients that had jobs waiting before
 
 
 def _play(steps: list[Step], line: Line | None = None, slots: int = 4) -> tuple[Line, list[Start]]:
@@ -219,9 +219,7 @@ def _play(steps: list[Step], line: Line | None = None, slots: int = 4) -> tuple[
 
 
 def _start(line: Line, starts: list[Start]) -> None:
-    waiting: dict[str, float] = defaultdict(float)
-    for entry in line.waiting.values():
-        waiting[entry.client] = max(waiting[entry.client], _share(entry))
+    waiting = {each.client for each in line.waiting.values()}
     entry = line.claim()
     if entry is not None:
         starts.append(Start(entry, entry.rank, waiting))
@@ -281,33 +279,26 @@ def test_two_clients_that_both_have_work_waiting_get_it_by_their_weights(
     before: list[Step], during: list[Step], of_a: list[int], of_c: list[int], slots: int
 ) -> None:
     """Between any two instants at which both had jobs waiting all the while, the work that was started for each, by its
-    weight, differs by no more than the largest job of each: the bound of start-time fair queueing."""
-    line, _ = _play(before, slots=slots)
+    weight, differs by no more than the largest job that each ever had: the bound of start-time fair queueing."""
+    line, earlier = _play(before, slots=slots)
     _admit_all(line, ("a", [float(cost) for cost in of_a]), ("c", [float(cost) for cost in of_c]))
     line, starts = _play(during, line, slots)
     _rest(line, starts)
+    bound = sum(max(_share(each.entry) for each in [*earlier, *starts] if each.entry.client == who) for who in "ac")
     for lead in _leads(starts, "a", "c"):
-        assert max(lead.of) - min(lead.of) <= lead.bound
+        assert max(lead) - min(lead) <= bound
 
 
-@dataclass
-class Lead:
-    """While both have jobs waiting: how far one is ahead, after each start, and what it may be at most."""
-
-    of: list[float]
-    bound: float
-
-
-def _leads(starts: list[Start], one: str, other: str) -> Iterator[Lead]:
-    lead = Lead([0.0], 0.0)
+def _leads(starts: list[Start], one: str, other: str) -> Iterator[list[float]]:
+    """For each time in which both have jobs waiting: how far one is ahead, after each start."""
+    lead = [0.0]
     for start in starts:
-        if not (start.waiting[one] and start.waiting[other]):
+        if not {one, other} <= start.waiting:
             yield lead
-            lead = Lead([0.0], 0.0)
+            lead = [0.0]
         elif start.entry.client in {one, other}:
             sign = 1 if start.entry.client == one else -1
-            lead.of.append(lead.of[-1] + sign * _share(start.entry))
-            lead.bound = max(lead.bound, start.waiting[one] + start.waiting[other])
+            lead.append(lead[-1] + sign * _share(start.entry))
     yield lead
 
 
