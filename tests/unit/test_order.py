@@ -199,7 +199,8 @@ LEAVES = st.builds(Leave, st.integers(0, 99), st.sampled_from(["finish", "cancel
 class Start:
     entry: Entry
     rank: float
-    waiting: set[str]  # the clients that had jobs waiting before
+    before: set[str]  # the clients that had jobs waiting
+    after: set[str]
 
 
 def _play(steps: list[Step], line: Line | None = None, slots: int = 4) -> tuple[Line, list[Start]]:
@@ -219,10 +220,10 @@ def _play(steps: list[Step], line: Line | None = None, slots: int = 4) -> tuple[
 
 
 def _start(line: Line, starts: list[Start]) -> None:
-    waiting = {each.client for each in line.waiting.values()}
+    before = {each.client for each in line.waiting.values()}
     entry = line.claim()
     if entry is not None:
-        starts.append(Start(entry, entry.rank, waiting))
+        starts.append(Start(entry, entry.rank, before, {each.client for each in line.waiting.values()}))
 
 
 def _leave(line: Line, step: Leave) -> None:
@@ -293,12 +294,13 @@ def _leads(starts: list[Start], one: str, other: str) -> Iterator[list[float]]:
     """For each time in which both have jobs waiting: how far one is ahead, after each start."""
     lead = [0.0]
     for start in starts:
-        if not {one, other} <= start.waiting:
-            yield lead
-            lead = [0.0]
-        elif start.entry.client in {one, other}:
+        both = {one, other}
+        if both <= start.before and start.entry.client in both:
             sign = 1 if start.entry.client == one else -1
             lead.append(lead[-1] + sign * _share(start.entry))
+        if not both <= start.after:  # whoever has none left may come back, but that is another time
+            yield lead
+            lead = [0.0]
     yield lead
 
 
