@@ -10,8 +10,9 @@ import structlog
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from jobs import door, registry, upload_ids
+from jobs import door, registry
 from jobs.classes import CostClass
+from jobs.files import upload_ids
 from jobs.registry import JobType
 from jobs.storable import holds_nul
 from workers.artifacts import Artifacts

@@ -8,7 +8,6 @@ from django.core.management.base import BaseCommand, CommandError
 from pydantic import BaseModel
 
 from jobs.classes import CostClass
-from jobs.files import upload_ids
 from jobs.lifecycle import Outcome
 from jobs.registry import JobType
 from jobs.states import State
