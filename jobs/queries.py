@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -104,13 +104,28 @@ class ClassView:
 
     cost_class: CostClass
     room: Room
+    workers: int  # live nodes, those that are stopping too
+    observed_at: datetime
 
     @property
     def accepting(self) -> bool:
         return self.room.free(self.cost_class.max_waiting) > 0
 
 
-class_view: Callable[[str], ClassView] = _Kept(lambda name: ClassView(classes.get(name), room(name)))
+def _look_at(cost_class: str) -> ClassView:
+    declared = classes.get(cost_class)
+    with connection.cursor() as cursor:
+        cursor.execute(_VIEW, {"cost_class": cost_class, "beat": beat()})
+        workers, observed_at, *counted = cursor.fetchone()
+    return ClassView(declared, Room(*counted), workers, observed_at)
+
+
+_VIEW = """
+SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots
+FROM class_room_v1(%(cost_class)s, %(beat)s)
+"""
+
+class_view: Callable[[str], ClassView] = _Kept(_look_at)
 
 
 def class_views() -> list[ClassView]:

@@ -100,16 +100,13 @@ class Problem(Exception):
         return JsonResponse(body, status=self.status, content_type=CONTENT_TYPE, headers=headers)
 
     @classmethod
-    def refused(cls, rejected: Rejected, max_jobs: int | None = None) -> "Problem":
-        """`max_jobs`: how many the client may have at once. Of a batch it is not told: some of its jobs may have had places."""
+    def refused(cls, rejected: Rejected) -> "Problem":
         if rejected.reason == "deadline_infeasible":
             return cls(422, rejected.reason, "The deadline has already passed.")
         if rejected.reason == "too_many_jobs":
             sentence = "This client has as many jobs waiting and running as it may have at once."
             after = rejected.retry_after_seconds
-            quota = {"RateLimit-Policy": f'"jobs";q={max_jobs}', "RateLimit": f'"jobs";r=0;t={after}'}
-            headers = {} if max_jobs is None else quota
-            return cls(429, rejected.reason, sentence, retry_after=after, headers=headers)
+            return cls(429, rejected.reason, sentence, retry_after=after, headers=_quota_headers(rejected))
         if rejected.reason == "idempotency_in_flight":
             sentence = "Another request with this Idempotency-Key is being admitted; ask again for what became of it."
             return cls(409, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)
@@ -213,6 +210,13 @@ def rate_headers(rate: Rate) -> dict[str, str]:
         "RateLimit-Policy": f'"submits";q={rate.limit};w={WINDOW_SECONDS}',
         "RateLimit": f'"submits";r={rate.remaining};t={rate.more_in_seconds}',
     }
+
+
+def _quota_headers(rejected: Rejected) -> dict[str, str]:
+    quota, after = rejected.quota, rejected.retry_after_seconds
+    if quota is None:
+        return {}
+    return {"RateLimit-Policy": f'"jobs";q={quota.most}', "RateLimit": f'"jobs";r={quota.left};t={after}'}
 
 
 @contextmanager

@@ -235,11 +235,12 @@ def cost_class(view: ClassView) -> dict[str, Any]:
     return {
         "name": view.cost_class.name,
         "accepting": view.accepting,
-        "paused": False,
         "waiting": view.room.waiting,
         "max_waiting": view.cost_class.max_waiting,
         "running": view.room.running,
         "slots": view.room.slots,
+        "workers": view.workers,
+        "observed_at": instant(view.observed_at),
     }
 
 

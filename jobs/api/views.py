@@ -64,7 +64,7 @@ class Jobs(View):
         headers = {} if rate is None else rate_headers(rate)
         match answer:
             case admission.Rejected() as refused:
-                raise Problem.refused(refused, _caller(request).max_jobs)
+                raise Problem.refused(refused)
             case admission.Replayed(job):
                 return _replayed(request, job, **headers)
             case admission.Admitted(job):

@@ -16,7 +16,7 @@ from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from jobs import capacity, queries, telemetry, wakeups
-from jobs.admission import Rejected, Submission, interval
+from jobs.admission import JobQuota, Rejected, Submission, interval, over_quota
 from jobs.capacity import Room
 from jobs.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient
@@ -78,7 +78,7 @@ FROM admit_batch_v2(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadli
 @dataclass(frozen=True)
 class _Answer:
     verdict: str
-    about: str | None  # the item, class or key that decided it
+    about: str | None  # the item, class, key or number of places that decided it
     batch_id: UUID | None
     of_items: Mapping[str, str | None]
     rooms: Mapping[str, Room]
@@ -99,6 +99,8 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
         return BatchReplayed(answer.batch_id)
     if answer.verdict == ADMITTED and answer.batch_id:
         return _admitted(submission, answer, answer.batch_id)
+    if answer.verdict == "too_many_jobs":
+        return _over_quota(submission, int(str(answer.about)))
     if answer.verdict == REFUSED:
         return _all_refused(submission, answer)
     return _rejected(submission, answer.verdict, answer.about, answer)
@@ -187,6 +189,13 @@ def _all_refused(submission: BatchSubmission, answer: _Answer) -> BatchRejected:
     first = next((name for name in said if said[name] not in lasting), next(iter(said)))
     rejected = _as_of_one(submission, said[first], submission.items[first], answer)
     return BatchRejected(rejected, None, said, _free(submission, answer, {}))
+
+
+def _over_quota(submission: BatchSubmission, left: int) -> BatchRejected:
+    """All of an atomic one, which counts for the class of its first item."""
+    first = next(iter(submission.items.values()))
+    telemetry.REJECTED.labels(first.cost_class.name, "too_many_jobs").inc(len(submission.items))
+    return BatchRejected(over_quota(first, JobQuota(submission.client.max_jobs or 0, left)))
 
 
 def _rejected(submission: BatchSubmission, reason: str, about: str | None, answer: _Answer | None) -> BatchRejected:

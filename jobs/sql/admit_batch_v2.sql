@@ -2,7 +2,7 @@
 -- admit_v2 is for one job: VOLATILE, called in autocommit at READ COMMITTED, nobody waits longer than a second for a lock.
 -- admit_batch_v1 in parts, and of an atomic batch too a deadline that has passed is told before a class that is full (P7).
 --
--- p_items: as batch_items_v1 reads them. Out: the verdict on the batch (`about`: the item, class or key that decided it), the verdict on each item by
+-- p_items: as batch_items_v1 reads them. Out: the verdict on the batch (`about`: the item, class, key or number of places that decided it), the verdict on each item by
 -- position, and each class's room as it was counted. Only 'admitted' has written anything. Atomic: the first item that cannot be admitted decides.
 CREATE FUNCTION admit_batch_v2(
     p_client bigint, p_atomic boolean, p_items jsonb, p_deadline_in interval, p_deadline_at timestamptz, p_beat interval,
@@ -69,6 +69,7 @@ BEGIN
         of_client := client_places_v1(p_client, p_max_jobs);
         IF p_atomic AND cardinality(array_positions(verdicts, NULL)) > of_client THEN
             verdict := 'too_many_jobs';
+            about := of_client;
             RETURN NEXT; RETURN;
         ELSIF of_client = 0 THEN
             verdicts := array_replace(verdicts, NULL, 'too_many_jobs');

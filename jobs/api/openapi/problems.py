@@ -185,7 +185,10 @@ PROBLEMS = {
         headers=_RATE,
     ),
     "too_many_jobs": ProblemType(
-        429, "This client has as many jobs waiting and running as it may have at once.", retry_after=True
+        429,
+        "This client has as many jobs waiting and running as it may have at once.",
+        retry_after=True,
+        headers=_RATE,
     ),
     "uploads_full": ProblemType(
         429,
