@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from jobs import capacity, queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 

@@ -15,10 +15,11 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import artifacts, batches, classes, lifecycle, outbox, queries, uploads, wakeups
+from jobs import artifacts, batches, classes, lifecycle, queries, uploads, wakeups
 from jobs.models import Artifact, Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
+from jobs.submit import outbox
 
 log = structlog.get_logger(__name__)
 

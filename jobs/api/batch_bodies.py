@@ -15,8 +15,8 @@ from jobs.api.serializers import (
     submission,
 )
 from jobs.batches import BatchRejected, BatchSubmission, ItemOutcome, Seen
-from jobs.door import LONGEST_DEADLINE_SECONDS
-from jobs.idempotency import BadKey, Idempotency, of_item
+from jobs.door.idempotency import BadKey, Idempotency, of_item
+from jobs.door.weighing import LONGEST_DEADLINE_SECONDS
 
 MOST_ITEMS = 100
 JOBS = "/api/v1/jobs"  # what an item's own key stands for is the same request as there

@@ -6,7 +6,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import batches, idempotency, quotas, telemetry
+from jobs import batches, telemetry
 from jobs.api import batch_bodies, batch_waiting, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
@@ -14,9 +14,10 @@ from jobs.api.requests import REQUEST_ID, TRACEPARENT
 from jobs.api.serializers import Origin, batch_address
 from jobs.api.views import POLL_AFTER_SECONDS, View
 from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, Seen
+from jobs.door import idempotency, quotas
+from jobs.door.quotas import Rate
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient
-from jobs.quotas import Rate
 from jobs.row_locks import RowHeld
 
 

@@ -10,7 +10,7 @@ from jobs.api.batch_bodies import MOST_ITEMS
 from jobs.api.bodies import BATCH_BYTES, limit_bytes
 from jobs.api.pages import LARGEST_PAGE
 from jobs.api.waiting import LONGEST_SECONDS
-from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS
+from jobs.door.weighing import LONGEST_DEADLINE_SECONDS, MOST_LABELS
 from jobs.models import ApiClient
 
 

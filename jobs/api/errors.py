@@ -18,10 +18,10 @@ from pydantic_core import ErrorDetails
 from rest_framework import exceptions
 
 from jobs.admission import Rejected
-from jobs.door import UndeclaredClass
-from jobs.idempotency import BadKey, Mismatch
+from jobs.door.idempotency import BadKey, Mismatch
+from jobs.door.quotas import WINDOW_SECONDS, Rate
+from jobs.door.weighing import UndeclaredClass
 from jobs.models import Batch, Job
-from jobs.quotas import WINDOW_SECONDS, Rate
 from jobs.row_locks import RowHeld
 from jobs.uploads import KeyTaken, NoRoom, UnknownUploads
 

@@ -10,10 +10,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from jobs import classes, outbox, queries, telemetry
+from jobs import classes, queries, telemetry
 from jobs.api.errors import Problem
 from jobs.api.requests import from_loopback, has_scope
 from jobs.keys import OPS_READ
+from jobs.submit import outbox
 
 
 def metrics(request: HttpRequest) -> HttpResponse:

@@ -19,12 +19,13 @@ from pydantic import (
     ValidationError,
 )
 
-from jobs import artifacts, door, registry, uploads
+from jobs import artifacts, registry, uploads
 from jobs.admission import Submission
 from jobs.api.errors import Problem
 from jobs.classes import CostClass
-from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
-from jobs.idempotency import Idempotency
+from jobs.door import weighing
+from jobs.door.idempotency import Idempotency
+from jobs.door.weighing import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
 from jobs.models import ApiClient, Artifact, Job
 from jobs.queries import ClassView
 from jobs.registry import JobType
@@ -109,14 +110,14 @@ def _body(data: Any) -> SubmitBody:
 
 def _class_for(job_type: JobType, params: dict[str, Any], client: ApiClient) -> CostClass:
     try:
-        model, cost_class = door.weighed(job_type, params)
+        model, cost_class = weighing.weighed(job_type, params)
         uploads.refuse_unknown(client.pk, model)
         return cost_class
     except uploads.UnknownUploads as error:
         raise Problem.unknown_uploads(job_type.name, error) from None
     except ValidationError as error:
         raise Problem.invalid("invalid_params", f"The params do not fit {job_type.name}.", error, ("params",)) from None
-    except door.ParamsTooLarge as error:
+    except weighing.ParamsTooLarge as error:
         raise Problem.too_large(f"The params are {error.size_bytes} bytes", error.limit_bytes) from None
 
 
@@ -124,10 +125,10 @@ def _limits(job_type: JobType, cost_class: CostClass, body: SubmitBody) -> tuple
     """The timeout and the longest wait, in seconds."""
     try:
         return (
-            door.timeout_seconds(job_type, cost_class, body.timeout_seconds, "timeout_seconds"),
-            door.max_wait_seconds(cost_class, body.max_wait_seconds, "max_wait_seconds"),
+            weighing.timeout_seconds(job_type, cost_class, body.timeout_seconds, "timeout_seconds"),
+            weighing.max_wait_seconds(cost_class, body.max_wait_seconds, "max_wait_seconds"),
         )
-    except door.LimitOutOfRange as error:
+    except weighing.LimitOutOfRange as error:
         raise Problem.limit_out_of_range(error.name, error.asked, error.lowest, error.highest) from None
 
 

@@ -14,10 +14,11 @@ from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import idempotency, uploads
+from jobs import uploads
 from jobs.api import digests, serializers
 from jobs.api.errors import Problem, changing_something
 from jobs.api.views import View
+from jobs.door import idempotency
 from jobs.keys import SUBMIT
 from jobs.models import ApiClient, Upload
 from jobs.spool import Spool

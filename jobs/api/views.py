@@ -9,12 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from jobs import admission, classes, idempotency, lifecycle, listing, queries, quotas, registry, telemetry, uploads
+from jobs import admission, classes, lifecycle, listing, queries, registry, telemetry, uploads
 from jobs.api import caller, conditions, pages, serializers, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something, rate_headers
 from jobs.api.requests import REQUEST_ID, TRACEPARENT
 from jobs.api.serializers import Origin
+from jobs.door import idempotency, quotas
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import ApiClient, Job
 from jobs.registry import JobType

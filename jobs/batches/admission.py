@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from jobs import capacity, queries, telemetry, wakeups
 from jobs.admission import JobQuota, Rejected, Submission, interval, over_quota
 from jobs.capacity import Room
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient
 from jobs.states import Refusal
 

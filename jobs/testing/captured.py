@@ -7,10 +7,11 @@ from uuid import uuid4
 
 from django.db import connection, transaction
 
-from jobs import asking, classes
+from jobs import classes
 from jobs.admission import Admitted, Rejected, Replayed, Submission
-from jobs.asking import Answer, Asked
-from jobs.idempotency import Mismatch
+from jobs.door import asking
+from jobs.door.asking import Answer, Asked
+from jobs.door.idempotency import Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 from jobs.submit import Deferred

@@ -13,9 +13,10 @@ from django.db.utils import IntegrityError
 from django.test import Client, TestCase
 from structlog.testing import capture_logs
 
-from jobs import admission, asking, classes, outbox, registry, sweeps, telemetry, wakeups
+from jobs import admission, classes, registry, sweeps, telemetry, wakeups
+from jobs.door import asking
 from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry
-from jobs.submit import IN_PROCESS, Admitted, Deferred, InTransaction, OutboxFull, RateLimited, submit
+from jobs.submit import IN_PROCESS, Admitted, Deferred, InTransaction, OutboxFull, RateLimited, outbox, submit
 from tests import job_rows
 from tests.in_process_api import PROBE, a_probe_node
 from tests.second_connections import Elsewhere, at_once
@@ -296,7 +297,8 @@ def test_a_type_whose_own_code_fails_keeps_nobody_else_waiting(monkeypatch: pyte
         bad, good = later(HEAVY), later()
     with monkeypatch.context() as failing:
         failing.setattr(
-            "jobs.door._class_of", lambda of, params: fail(params) if params.cost_class == "heavy" else _light()
+            "jobs.door.weighing._class_of",
+            lambda of, params: fail(params) if params.cost_class == "heavy" else _light(),
         )
         with capture_logs() as logs:
             outbox.run_once()

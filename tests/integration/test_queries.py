@@ -13,9 +13,10 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import TestCase
 
-from jobs import classes, idempotency, leases, lifecycle, listing, queries, sweeps
+from jobs import classes, leases, lifecycle, listing, queries, sweeps
 from jobs.capacity import DRAIN_NEEDS, DRAIN_WINDOW_SECONDS, Room
-from jobs.idempotency import Idempotency
+from jobs.door import idempotency
+from jobs.door.idempotency import Idempotency
 from jobs.lifecycle import Outcome, claims
 from jobs.listing import Filters, Page
 from jobs.models import Job, WorkerNode

@@ -4,10 +4,10 @@ import pytest
 from django.test import TestCase
 from pydantic import BaseModel
 
-from jobs import outbox, registry, uploads
+from jobs import registry, uploads
 from jobs.models import ApiClient, Job, OutboxEntry, Upload
 from jobs.registry import JobType
-from jobs.submit import InvalidJob, submit
+from jobs.submit import InvalidJob, outbox, submit
 from jobs.upload_ids import UploadId
 from tests.files import an_upload, stored
 from tests.in_process_api import BASE, InProcessApi, problem

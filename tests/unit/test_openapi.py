@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from jobs import idempotency, registry
+from jobs import registry
 from jobs.api import digests
 from jobs.api.batch_bodies import REFUSALS
 from jobs.api.errors import TITLES
@@ -22,6 +22,7 @@ from jobs.api.openapi import examples, formats, headers, problems
 from jobs.api.openapi.document import document
 from jobs.api.openapi.operations import OPERATIONS
 from jobs.api.openapi.parts import Operation
+from jobs.door import idempotency
 from jobs.states import Refusal
 
 DOCUMENT, UNTYPED = document(), document(with_types=False)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from jobs.asking import Asked
+from jobs.door.asking import Asked
 from jobs.models import Job
 from jobs.states import State
 from jobs.testing.captured import Submitted

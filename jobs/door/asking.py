@@ -14,11 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 from structlog.contextvars import get_contextvars
 
-from jobs import admission, door, idempotency, lifecycle, queries, quotas, registry, telemetry, traces, uploads
+from jobs import admission, lifecycle, queries, registry, telemetry, traces, uploads
 from jobs.admission import Admitted, Rejected, Replayed, Submission
 from jobs.classes import CostClass
-from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
-from jobs.idempotency import Idempotency
+from jobs.door import idempotency, quotas, weighing
+from jobs.door.idempotency import Idempotency
+from jobs.door.weighing import LONGEST_DEADLINE_SECONDS, MOST_LABELS, LabelName, LabelValue
 from jobs.models import ApiClient, Job
 from jobs.registry import JobType
 from jobs.states import State
@@ -228,7 +229,7 @@ def submission(
 def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool) -> CostClass:
     """Of params whose uploads are the owner's, if there is one to be asked for."""
     try:
-        model, cost_class = door.weighed(job_type, params)
+        model, cost_class = weighing.weighed(job_type, params)
         if owner is not None:
             uploads.refuse_unknown(owner.pk, model, named_before=named_before)
         return cost_class
@@ -237,17 +238,17 @@ def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | Non
         raise InvalidJob("invalid_params", f"The params do not fit {job_type.name}: {error}", errors) from None
     except ValidationError as error:
         raise _invalid("invalid_params", f"The params do not fit {job_type.name}", error, "params") from None
-    except door.ParamsTooLarge as error:
+    except weighing.ParamsTooLarge as error:
         raise InvalidJob("too_large", str(error), [{"loc": ["params"], "msg": str(error)}]) from None
 
 
 def _limits(job_type: JobType, cost_class: CostClass, asked: Asked) -> tuple[float, float]:
     try:
         return (
-            door.timeout_seconds(job_type, cost_class, asked.timeout_seconds, "timeout_seconds"),
-            door.max_wait_seconds(cost_class, asked.max_wait_seconds, "max_wait_seconds"),
+            weighing.timeout_seconds(job_type, cost_class, asked.timeout_seconds, "timeout_seconds"),
+            weighing.max_wait_seconds(cost_class, asked.max_wait_seconds, "max_wait_seconds"),
         )
-    except door.LimitOutOfRange as error:
+    except weighing.LimitOutOfRange as error:
         raise InvalidJob("limit_out_of_range", str(error), [{"loc": [error.name], "msg": str(error)}]) from None
 
 

@@ -16,11 +16,12 @@ from django.db.models import Count, DateTimeField, F, Min, Q, QuerySet, Value
 from django.db.models.functions import Least, Now
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import asking, telemetry
+from jobs import telemetry
 from jobs.admission import Admitted, EntryGone, Rejected, Replayed
-from jobs.asking import Asked, InvalidJob, RateLimited
-from jobs.door import UndeclaredClass
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door import asking
+from jobs.door.asking import Asked, InvalidJob, RateLimited
+from jobs.door.idempotency import Idempotency, Mismatch
+from jobs.door.weighing import UndeclaredClass
 from jobs.models import ApiClient, Job, OutboxEntry
 
 log = structlog.get_logger(__name__)

@@ -21,12 +21,14 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from pydantic import BaseModel
 
-from jobs import asking, outbox, uploads
+from jobs import uploads
 from jobs.admission import Admitted, Rejected, Replayed
-from jobs.asking import IN_PROCESS, Answer, Asked, InvalidJob, RateLimited, UnknownClient
-from jobs.idempotency import BadKey, Mismatch
-from jobs.outbox import OutboxFull
+from jobs.door import asking
+from jobs.door.asking import IN_PROCESS, Answer, Asked, InvalidJob, RateLimited, UnknownClient
+from jobs.door.idempotency import BadKey, Mismatch
 from jobs.spool import Spool, SpoolFull
+from jobs.submit import outbox
+from jobs.submit.outbox import OutboxFull
 from jobs.uploads import NoRoom
 
 __all__ = [
