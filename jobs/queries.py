@@ -33,7 +33,7 @@ def beat() -> timedelta:
     return timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS)
 
 
-class _Kept:
+class _KeptASecond:
     """Answers of `ask` by cost class, asked anew after a second: a flood of refusals costs one query.
 
     One caller at a time asks for a class, and no lock is held meanwhile. The others are given the old answer, or
@@ -95,7 +95,7 @@ SELECT count(*), least(%(window)s, extract(epoch FROM clock_timestamp() - min(ac
 FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > statement_timestamp() - make_interval(secs => %(window)s)
 """
 
-drain: Callable[[str], float | None] = _Kept(_measure_drain)
+drain: Callable[[str], float | None] = _KeptASecond(_measure_drain)
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,9 @@ class ClassView:
 
 def _look_at(cost_class: str) -> ClassView:
     declared = classes.get(cost_class)
+    arguments: dict[str, Any] = {"cost_class": cost_class, "beat": beat()}
     with connection.cursor() as cursor:
-        cursor.execute(_VIEW, {"cost_class": cost_class, "beat": beat()})
+        cursor.execute(_VIEW, arguments)
         workers, observed_at, *counted = cursor.fetchone()
     return ClassView(declared, Room(*counted), workers, observed_at)
 
@@ -125,7 +126,7 @@ SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement
 FROM class_room_v1(%(cost_class)s, %(beat)s)
 """
 
-class_view: Callable[[str], ClassView] = _Kept(_look_at)
+class_view: Callable[[str], ClassView] = _KeptASecond(_look_at)
 
 
 def class_views() -> list[ClassView]:

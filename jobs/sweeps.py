@@ -216,7 +216,7 @@ def _prune_jobs() -> int:
 def _prune_outbox() -> int:
     """What was given up; an entry that was admitted goes with its job."""
     before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
-    old = OutboxEntry.objects.filter(state=outbox.State.GIVEN_UP, ended_at__lt=before).order_by("ended_at")
+    old = OutboxEntry.objects.filter(state=outbox.EntryState.GIVEN_UP, ended_at__lt=before).order_by("ended_at")
     gone, _ = OutboxEntry.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
     return gone
 

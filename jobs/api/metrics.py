@@ -20,7 +20,7 @@ from jobs.submit import outbox
 def metrics(request: HttpRequest) -> HttpResponse:
     if not (from_loopback(request) or has_scope(request, OPS_READ)):
         return Problem(
-            403, "forbidden", f"From elsewhere than loopback, a key with the scope {OPS_READ} is needed."
+            "forbidden", f"From elsewhere than loopback, a key with the scope {OPS_READ} is needed."
         ).response()
     return HttpResponse(_all(), content_type=CONTENT_TYPE_LATEST)
 

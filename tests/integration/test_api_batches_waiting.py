@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from jobs import batches, notify, telemetry
-from jobs.api.batch_waiting import MARGIN_SECONDS, BatchHold
-from jobs.api.waiting import WAITED
+from jobs.api.waiting import MARGIN_SECONDS, WAITED, Hold
 from jobs.models import Batch, Job
 from jobs.notify import Waiters
 from tests.batch_calls import BATCHES, a_probe, post, probes, run, send, start, submitted
@@ -45,7 +44,7 @@ def test_a_submit_that_waits_is_answered_with_the_results_once_it_is_sealed(
     assert (first.status_code, first.json()["state"]) == (202, "running")
     assert "Preference-Applied" not in first.headers, "it is what is said if nothing better comes"
     hold = first.hold
-    assert isinstance(hold, BatchHold)
+    assert isinstance(hold, Hold)
     assert (hold.asked, hold.seconds, hold.cancel_if_left, len(waiters)) == (10, 10, True, 1)
     for name in "ab":
         run(first.json()["id"], name, name)
@@ -119,7 +118,7 @@ def test_past_the_caps_a_caller_is_answered_at_once(api: InProcessApi, waiters: 
 def test_the_same_request_again_waits_for_the_same_batch(api: InProcessApi) -> None:
     headers = {**WAIT, "Idempotency-Key": "k"}
     first, again = post(api, probes("a"), headers), post(api, probes("a"), headers)
-    assert (first.hold.cancel_if_left, again.hold.waiter.job_id) == (False, first.hold.waiter.job_id)
+    assert (first.hold.cancel_if_left, again.hold.subject.id) == (False, first.hold.subject.id)
     run(first.json()["id"], "a")
     assert (_again(api, again).status_code, _again(api, again).headers["Idempotency-Replayed"]) == (200, "true")
     assert post(api, probes("a"), headers).status_code == 200

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from jobs import admission, classes, registry, sweeps, telemetry, wakeups
 from jobs.door import asking
 from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry
-from jobs.submit import IN_PROCESS, Admitted, Deferred, InTransaction, OutboxFull, RateLimited, outbox, submit
+from jobs.submit import IN_PROCESS, Admitted, Deferred, InTransaction, OutboxFull, RateLimited, calls, outbox, submit
 from tests import job_rows
 from tests.in_process_api import PROBE, a_probe_node
 from tests.second_connections import Elsewhere, at_once
@@ -468,7 +468,7 @@ def test_whoever_comes_while_somebody_has_the_entry_leaves_it_alone(
 
 def admission_of(given: Deferred) -> admission.Submission:
     entry = OutboxEntry.objects.select_related("client").get(pk=given.entry_id)
-    return asking.submission(outbox._as_asked(entry), entry.client or asking.client_named(IN_PROCESS), entry.pk)
+    return asking.submission(outbox._as_asked(entry), entry.client or calls.client_named(IN_PROCESS), entry.pk)
 
 
 def test_an_entry_that_has_ended_admits_nothing_whoever_still_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

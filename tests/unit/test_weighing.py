@@ -31,7 +31,7 @@ def test_params_become_the_model_and_its_class() -> None:
 def test_an_undeclared_class_is_told_with_its_type(named: Any) -> None:
     with pytest.raises(weighing.UndeclaredClass) as told:
         weighing.weighed(_type(lambda params: named), {"text": ""})
-    assert str(told.value) == f"Job type 'tests.door' asks for cost class {named!r}; declared are light, heavy."
+    assert str(told.value) == f"Job type 'tests.weighing' asks for cost class {named!r}; declared are light, heavy."
 
 
 def test_params_may_be_as_large_as_their_class_takes_in_bytes() -> None:
