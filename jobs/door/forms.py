@@ -35,7 +35,7 @@ Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_rfc_3339), Af
 
 
 class JobForm(BaseModel):
-    """A job, as the body of POST /jobs, an item of a batch and a call say it. Only `type` is required."""
+    """The body of POST /jobs. Only `type` is required."""  # and what an item of a batch, and a call, say
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
