@@ -1,0 +1,17 @@
+"""The control plane: what is true about a job.
+
+Where what is, by what it is for:
+
+    a job           states (the six, and the moves between them), models; lifecycle/ is the only writer of a state after the first
+    declared        classes (cost classes), registry (job types); ranges and checks judge a configuration, cores, secret_files and server_urls
+                    read the machine's
+    submitting      door/ (what is asked of a job before there is one, in which order, and every refusal), then admission, and batches/ for
+                    many at once; submit/ for Django code of the same installation, with its outbox; traces
+    room            capacity (pure arithmetic), queries (reads for the API, admin and metrics), listing (pages of jobs)
+    waking          wakeups (the one place that publishes), notify (who waits for what), broker (Redis, behind one breaker)
+    tidying         sweeps, each a run_once()
+    running         nodes, leases and once: what workers keep in the database; row_locks (not waiting for a row that somebody holds)
+    files           uploads (sent before), artifacts (left by jobs); spool, stored_files, upload_ids
+    callers         keys; api/ (HTTP), admin/ (operators), testing/ (fixtures for teams), telemetry (every metric)
+    the database    storable (what it can hold), migrations/, sql/ (its functions, each with its version)
+"""

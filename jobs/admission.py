@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from jobs import capacity, queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 
@@ -60,6 +60,14 @@ class Replayed:
 
 
 @dataclass(frozen=True)
+class JobQuota:
+    """How many jobs a client may have at once, and how many more it may have now."""
+
+    most: int
+    left: int
+
+
+@dataclass(frozen=True)
 class Rejected:
     """Why not now, and after how many seconds to come back."""
 
@@ -67,6 +75,7 @@ class Rejected:
     retry_after_seconds: int
     cost_class: CostClass
     room: Room | None = None  # None: the class could not even be looked at
+    quota: JobQuota | None = None  # the client's, where that is what held it back
 
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
@@ -109,8 +118,8 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
         raise Mismatch(submission.idempotency.key)
     if verdict == "idempotency_in_flight":
         return _counted(Rejected("idempotency_in_flight", 1, submission.cost_class))
-    if verdict == "too_many_jobs":
-        return _counted(Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class))
+    if verdict == "too_many_jobs" and submission.client.max_jobs is not None:
+        return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
     if verdict != "admitted":
         return _counted(_rejected(verdict, room, submission.cost_class))
     telemetry.ADMITTED.labels(submission.cost_class.name).inc()
@@ -157,6 +166,10 @@ def _arguments(submission: Submission) -> dict[str, Any]:
 
 def interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
+
+
+def over_quota(submission: Submission, quota: JobQuota) -> Rejected:
+    return Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class, quota=quota)
 
 
 def _rejected(reason: Any, room: Room, cost_class: CostClass) -> Rejected:

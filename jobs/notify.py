@@ -31,9 +31,9 @@ MOST, MOST_PER_CLIENT = 2000, 1000  # who wait at once in one process
 
 @dataclass(frozen=True, eq=False)
 class Waiter:
-    """Waits for one job, or one batch. `ended` is done once it has ended, or was found gone; its result says nothing."""
+    """Waits for one subject, a job or a batch. `ended` is done once it has ended, or was found gone; its result says nothing."""
 
-    job_id: UUID
+    subject_id: UUID
     client_id: int
     ended: "Future[None]" = field(default_factory=Future)
 
@@ -49,25 +49,25 @@ class Waiters:
         self._listener: threading.Thread | None = None
         self._stopped = threading.Event()
 
-    def join(self, job_id: UUID, client_id: int) -> Waiter | None:
+    def join(self, subject_id: UUID, client_id: int) -> Waiter | None:
         """None if too many wait here already. Whoever joins leaves."""
         with self._lock:
             if self._per_client.total() >= self._most or self._per_client[client_id] >= self._most_per_client:
                 return None
-            waiter = Waiter(job_id, client_id)
-            self._waiting[job_id].add(waiter)
+            waiter = Waiter(subject_id, client_id)
+            self._waiting[subject_id].add(waiter)
             self._per_client[client_id] += 1
             self._listen()
             return waiter
 
     def leave(self, waiter: Waiter) -> None:
         with self._lock:
-            of_its_job = self._waiting.get(waiter.job_id, set())
-            if waiter in of_its_job:
-                of_its_job.discard(waiter)
+            of_its_subject = self._waiting.get(waiter.subject_id, set())
+            if waiter in of_its_subject:
+                of_its_subject.discard(waiter)
                 self._per_client[waiter.client_id] -= 1
-            if not of_its_job:
-                self._waiting.pop(waiter.job_id, None)
+            if not of_its_subject:
+                self._waiting.pop(waiter.subject_id, None)
 
     def __len__(self) -> int:
         with self._lock:
@@ -79,9 +79,9 @@ class Waiters:
         if self._listener is not None:
             self._listener.join(5)
 
-    def _ended(self, jobs: Iterable[UUID]) -> None:
+    def _ended(self, subjects: Iterable[UUID]) -> None:
         with self._lock:
-            told = [waiter for job_id in jobs for waiter in self._waiting.get(job_id, ())]
+            told = [waiter for subject_id in subjects for waiter in self._waiting.get(subject_id, ())]
         for waiter in told:
             if not waiter.ended.done():
                 waiter.ended.set_result(None)
@@ -117,7 +117,7 @@ class _Notices:
         try:
             if self._subscription is None:
                 self._subscription = broker.ask(_subscribed)
-            return [job_id for job_id in map(_job_of, self._messages(seconds)) if job_id]
+            return [subject_id for subject_id in map(_subject_of, self._messages(seconds)) if subject_id]
         except (*broker.AWAY, OSError):
             self._subscription = None
             time.sleep(seconds)
@@ -140,20 +140,20 @@ def _subscribed(client: Any) -> Any:
     return subscription
 
 
-def _job_of(message: Any) -> UUID | None:
+def _subject_of(message: Any) -> UUID | None:
     try:
         return UUID(message["data"].decode(errors="replace"))
     except ValueError:
         return None  # anybody may publish on a channel
 
 
-def _no_longer_live(jobs: Collection[UUID]) -> set[UUID]:
+def _no_longer_live(subjects: Collection[UUID]) -> set[UUID]:
     """Those that have ended, or are gone; none while the database is away."""
     try:
         close_old_connections()
-        live = Job.objects.filter(pk__in=jobs, finished_at=None).order_by().values_list("pk", flat=True)
-        unsealed = Batch.objects.filter(pk__in=jobs, sealed_at=None).order_by().values_list("pk", flat=True)
-        return set(jobs) - set(live.union(unsealed, all=True))
+        live = Job.objects.filter(pk__in=subjects, finished_at=None).order_by().values_list("pk", flat=True)
+        unsealed = Batch.objects.filter(pk__in=subjects, sealed_at=None).order_by().values_list("pk", flat=True)
+        return set(subjects) - set(live.union(unsealed, all=True))
     except (OperationalError, InterfaceError):
         connection.close()
         return set()

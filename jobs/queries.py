@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -34,7 +34,7 @@ def beat() -> timedelta:
     return timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS)
 
 
-class _Kept:
+class _KeptASecond:
     """Answers of `ask` by cost class, asked anew after a second: a flood of refusals costs one query.
 
     One caller at a time asks for a class, and no lock is held meanwhile. The others are given the old answer, or
@@ -96,7 +96,7 @@ SELECT count(*), least(%(window)s, extract(epoch FROM clock_timestamp() - min(ac
 FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > statement_timestamp() - make_interval(secs => %(window)s)
 """
 
-drain: Callable[[str], float | None] = _Kept(_measure_drain)
+drain: Callable[[str], float | None] = _KeptASecond(_measure_drain)
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,29 @@ class ClassView:
 
     cost_class: CostClass
     room: Room
+    workers: int  # live nodes, those that are stopping too
+    observed_at: datetime
 
     @property
     def accepting(self) -> bool:
         return self.room.free(self.cost_class.max_waiting) > 0
 
 
-class_view: Callable[[str], ClassView] = _Kept(lambda name: ClassView(classes.get(name), room(name)))
+def _look_at(cost_class: str) -> ClassView:
+    declared = classes.get(cost_class)
+    arguments: dict[str, Any] = {"cost_class": cost_class, "beat": beat()}
+    with connection.cursor() as cursor:
+        cursor.execute(_VIEW, arguments)
+        workers, observed_at, *counted = cursor.fetchone()
+    return ClassView(declared, Room(*counted), workers, observed_at)
+
+
+_VIEW = """
+SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots
+FROM class_room_v1(%(cost_class)s, %(beat)s)
+"""
+
+class_view: Callable[[str], ClassView] = _KeptASecond(_look_at)
 
 
 def class_views() -> list[ClassView]:

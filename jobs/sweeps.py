@@ -15,11 +15,12 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import batches, classes, lifecycle, outbox, queries, wakeups
+from jobs import batches, classes, lifecycle, queries, wakeups
 from jobs.files import artifacts, uploads
 from jobs.models import Artifact, Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
+from jobs.submit import outbox
 
 log = structlog.get_logger(__name__)
 
@@ -216,7 +217,7 @@ def _prune_jobs() -> int:
 def _prune_outbox() -> int:
     """What was given up; an entry that was admitted goes with its job."""
     before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
-    old = OutboxEntry.objects.filter(state=outbox.State.GIVEN_UP, ended_at__lt=before).order_by("ended_at")
+    old = OutboxEntry.objects.filter(state=outbox.EntryState.GIVEN_UP, ended_at__lt=before).order_by("ended_at")
     gone, _ = OutboxEntry.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
     return gone
 

@@ -25,7 +25,7 @@ def _process() -> str:
     return f"{_HOST}-{os.getpid()}"
 
 
-class _Kept(values.MultiProcessValue(_process)):  # type: ignore[misc]
+class _InFile(values.MultiProcessValue(_process)):  # type: ignore[misc]
     """A value in this process's file. What cannot be counted is not counted, and fails nobody: no count is worth a job."""
 
     def __init__(self, *what: Any, **options: Any) -> None:
@@ -36,10 +36,10 @@ class _Kept(values.MultiProcessValue(_process)):  # type: ignore[misc]
             pass  # made up for when it first counts
 
     def inc(self, amount: float) -> None:
-        self._do(lambda: super(_Kept, self).inc(amount))
+        self._do(lambda: super(_InFile, self).inc(amount))
 
     def set(self, value: float, timestamp: float | None = None) -> None:
-        self._do(lambda: super(_Kept, self).set(value, timestamp))
+        self._do(lambda: super(_InFile, self).set(value, timestamp))
 
     def _do(self, act: Callable[[], None]) -> None:
         """Once more when the folder had gone, or its files were closed by a fork that could not open them anew."""
@@ -57,7 +57,7 @@ class _Kept(values.MultiProcessValue(_process)):  # type: ignore[misc]
 
 
 if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-    values.ValueClass = _Kept  # before the first metric is made
+    values.ValueClass = _InFile  # before the first metric is made
 
 ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
 REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])

@@ -46,20 +46,18 @@ def _refusal(status: int, request_id: str) -> HttpResponse:
     log.info("request_refused", status=status, request_id=request_id)
     return {
         400: Problem(
-            400,
             "bad_request",
             "The body ended before it was whole, or is in a transfer coding that is not known; nothing was done.",
         ),
-        408: Problem(408, "too_slow", "The body did not come in time; nothing was done.", retry_after=1),
-        413: Problem(413, "too_large", "The body is larger than this address takes."),
+        408: Problem("too_slow", "The body did not come in time; nothing was done.", retry_after=1),
+        413: Problem("too_large", "The body is larger than this address takes."),
         429: Problem(
-            429,
             "too_many_transfers",
             f"This client has {Limits.streamed.of_one} files on their way into this web process, or out of it; come again when one of them is done.",
             retry_after=1,
         ),
         503: Problem(
-            503, "unavailable", "So much waits here that this request got no turn; nothing was done.", retry_after=1
+            "unavailable", "So much waits here that this request got no turn; nothing was done.", retry_after=1
         ),
     }[status].response()
 

@@ -10,8 +10,9 @@ import structlog
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from jobs import door, registry
+from jobs import registry
 from jobs.classes import CostClass
+from jobs.door import weighing
 from jobs.files import upload_ids
 from jobs.registry import JobType
 from jobs.storable import holds_nul
@@ -49,10 +50,10 @@ def params_of(job_type: JobType, given: Any) -> tuple[BaseModel, CostClass]:
     if holds_nul(data):
         raise Refused("The params hold the character U+0000, which cannot be stored.")
     try:
-        return door.weighed(job_type, data)
+        return weighing.weighed(job_type, data)
     except ValidationError as error:
         raise Refused(f"The params do not fit {job_type.name}: {_told(error)}.") from error
-    except (door.UndeclaredClass, door.ParamsTooLarge) as error:
+    except (weighing.UndeclaredClass, weighing.ParamsTooLarge) as error:
         raise Refused(str(error)) from None
 
 
@@ -68,8 +69,8 @@ def _as_json(given: Any) -> bytes:
 def timeout_of(job_type: JobType, cost_class: CostClass, asked: float | None) -> float:
     """The longest that one attempt may take, in seconds. Raises Refused."""
     try:
-        return door.timeout_seconds(job_type, cost_class, asked, "timeout")
-    except door.LimitOutOfRange as error:
+        return weighing.timeout_seconds(job_type, cost_class, asked, "timeout")
+    except weighing.LimitOutOfRange as error:
         raise Refused(str(error)) from None
 
 

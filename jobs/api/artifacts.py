@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from jobs import lifecycle, queries
 from jobs.api import downloads
 from jobs.api.errors import Problem
-from jobs.api.views import View
+from jobs.api.view import View
 from jobs.files import artifacts, stored_files
 from jobs.keys import READ
 from jobs.models import ApiClient, Artifact
@@ -42,9 +42,7 @@ def _found(caller: ApiClient, job_id: UUID, name: str) -> Artifact:
     if job.state == State.QUEUED and lifecycle.expire(job.pk):
         job = queries.job_of(caller.pk, job_id)
     if not State(job.state).terminal:
-        raise Problem(
-            409, "not_finished", f"The job is {job.state}; it has files once it has succeeded.", retry_after=1
-        )
+        raise Problem("not_finished", f"The job is {job.state}; it has files once it has succeeded.", retry_after=1)
     if job.result_expired:
         raise _gone()
     found = artifacts.named(job, name)
@@ -66,5 +64,5 @@ def _opened(found: Artifact) -> BinaryIO:
 
 def _gone() -> Problem:
     return Problem(
-        410, "result_gone", "The files of this job were kept for their time, and are gone; the job is still shown."
+        "result_gone", "The files of this job were kept for their time, and are gone; the job is still shown."
     )

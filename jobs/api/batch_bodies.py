@@ -5,18 +5,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jobs.admission import Submission
+from jobs.api import refused
 from jobs.api.errors import Problem
-from jobs.api.serializers import (
-    Instant,
-    Origin,
-    batch_address,
-    instant,
-    remaining_seconds,
-    submission,
-)
-from jobs.batches import BatchRejected, BatchSubmission, ItemOutcome, Seen
-from jobs.door import LONGEST_DEADLINE_SECONDS
-from jobs.idempotency import BadKey, Idempotency, of_item
+from jobs.api.serializers import batch_address, instant
+from jobs.api.submits import Origin, asked_job, remaining_seconds
+from jobs.batches import BatchSubmission, ItemOutcome, Seen
+from jobs.door import asking
+from jobs.door.forms import LONGEST_DEADLINE_SECONDS, Instant
+from jobs.door.idempotency import BadKey, Idempotency, of_item
+from jobs.door.invalid import MOST_PLACES, InvalidJob, places
+from jobs.states import Refusal
 
 MOST_ITEMS = 100
 JOBS = "/api/v1/jobs"  # what an item's own key stands for is the same request as there
@@ -45,13 +43,15 @@ def asked_for(body: Any) -> tuple[int, bool]:
 def batch(
     data: Any, origin: Origin, remaining_ms: str | None, idempotency: Idempotency | None, passed: int | None
 ) -> BatchSubmission:
-    """A request body as a submission. Raises Problem (4xx) for what cannot be one: nothing of a batch is admitted then, atomic or not.
+    """A request body as a submission. Raises InvalidJob for what cannot be one, and Problem (400): nothing of a batch is admitted then, atomic or not.
 
     `passed`: how many of its jobs the client's rate lets through; None for all.
     """
     body = _body(data)
     items = _items(body, origin, idempotency)
-    late = {} if passed is None or body.atomic else dict.fromkeys(list(items)[passed:], "rate_limited")
+    late: dict[str, Refusal] = {}
+    if passed is not None and not body.atomic:
+        late = dict.fromkeys(list(items)[passed:], "rate_limited")
     return BatchSubmission(
         client=origin.client,
         items=items,
@@ -61,7 +61,7 @@ def batch(
         request_id=origin.request_id,
         traceparent=origin.traceparent,
         idempotency=idempotency,
-        refused=late,  # type: ignore[arg-type]
+        refused=late,
     )
 
 
@@ -69,28 +69,29 @@ def _body(data: Any) -> BatchBody:
     try:
         return BatchBody.model_validate(data)
     except ValidationError as error:
-        raise Problem.invalid("invalid_request", "The request body is not a batch to submit.", error) from None
+        raise InvalidJob("invalid_request", "The request body is not a batch to submit.", places(error)) from None
 
 
 def _items(body: BatchBody, origin: Origin, idempotency: Idempotency | None) -> dict[str, Submission]:
     """Every item is looked at, so that all that is wrong can be said at once."""
     items: dict[str, Submission] = {}
-    problems: list[tuple[str, Problem]] = []
+    wrong: list[tuple[str, InvalidJob]] = []
     keys = {idempotency.key} if idempotency else set()
-    for name, asked in body.jobs.items():
+    for name, said in body.jobs.items():
         try:
-            items[name] = _item(asked, origin, keys)
-        except Problem as problem:
-            problems.append((name, problem))
-    if problems:
-        raise _of_items(problems)
+            items[name] = _item(said, origin, keys)
+        except InvalidJob as error:
+            wrong.append((name, error))
+    if wrong:
+        raise _of_items(wrong)
     return items
 
 
-def _item(asked: dict[str, Any], origin: Origin, keys: set[str]) -> Submission:
+def _item(said: dict[str, Any], origin: Origin, keys: set[str]) -> Submission:
     """`keys` are those of the request so far; the item's own is added."""
-    rest = {name: value for name, value in asked.items() if name != "key"}
-    return submission(rest, origin, None, _own_key(asked["key"], rest, keys) if "key" in asked else None)
+    rest = {name: value for name, value in said.items() if name != "key"}
+    key = _own_key(said["key"], rest, keys) if "key" in said else None
+    return asking.submission(asked_job(rest, origin, None, key), origin.client)
 
 
 def _own_key(key: Any, rest: dict[str, Any], keys: set[str]) -> Idempotency:
@@ -102,63 +103,20 @@ def _own_key(key: Any, rest: dict[str, Any], keys: set[str]) -> Idempotency:
         idempotency = of_item(key, JOBS, rest)
     except BadKey as error:
         message = str(error)
-        raise Problem(422, "invalid_request", message, errors=[{"loc": ["key"], "msg": message}]) from None
+        raise InvalidJob("invalid_request", message, [{"loc": ["key"], "msg": message}]) from None
     keys.add(key)
     return idempotency
 
 
-def _of_items(problems: list[tuple[str, Problem]]) -> Problem:
-    """One problem of all, with the first one's code; each place is named with its item."""
+def _of_items(wrong: list[tuple[str, InvalidJob]]) -> InvalidJob:
+    """One of all, with the first one's code; each place is named with its item."""
     errors = [
-        {"loc": ["jobs", name, *error["loc"]], "msg": error["msg"]}
-        for name, problem in problems
-        for error in problem.members.get("errors") or [{"loc": _place(problem), "msg": problem.detail}]
+        {"loc": ["jobs", name, *place["loc"]], "msg": place["msg"]} for name, error in wrong for place in error.errors
     ]
-    name, first = problems[0]
-    more = f" {len(problems) - 1} more of its items cannot be taken either." if len(problems) > 1 else ""
-    others = {key: value for key, value in first.members.items() if key != "errors"}
-    return Problem(first.status, first.code, f"Item {name!r}: {first.detail}{more}", errors=errors[:100], **others)
-
-
-def _place(problem: Problem) -> list[str]:
-    return {"unknown_type": ["type"], "too_large": ["params"]}.get(problem.code, [])
-
-
-# ── Refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def refused(answer: BatchRejected) -> Problem:
-    """Of the whole batch: as of one of its jobs, with the item that decided it, or the verdict on each."""
-    rejected = answer.rejected
-    if rejected.reason == "batch_too_large":
-        room = rejected.room
-        bound = rejected.cost_class.max_waiting + max(rejected.cost_class.processes, room.slots if room else 0)
-        return too_large(f"Class {rejected.cost_class.name} can never hold more than {bound} jobs at once.")
-    if answer.items:
-        return _none_admitted(answer)
-    problem = Problem.refused(rejected)
-    if answer.item is not None:
-        problem.detail = f"Item {answer.item!r}: {problem.detail}"
-        problem.members["errors"] = [{"loc": ["jobs", answer.item], "msg": problem.detail}]
-    return problem
-
-
-def _none_admitted(answer: BatchRejected) -> Problem:
-    """503, whatever each was refused for. To come back is of no use only where each was refused for good."""
-    reason, after = answer.rejected.reason, answer.rejected.retry_after_seconds
-    if reason in _OF_A_CLASS:
-        problem = Problem.refused(answer.rejected)
-    else:
-        named = next(name for name, said in answer.items.items() if said == reason)
-        sentence = f"None of its jobs was admitted. Item {named!r}: {REFUSALS[reason]}"
-        problem = Problem(503, reason, sentence, retry_after=None if reason in _LASTING else after)
-    problem.members["results"] = {name: _refused_item(said) for name, said in answer.items.items()}
-    problem.members["room"] = dict(answer.free)
-    return problem
-
-
-def too_large(why: str) -> Problem:
-    return Problem(422, "batch_too_large", f'{why} Send fewer jobs in a batch, or with "atomic": false.')
+    name, first = wrong[0]
+    more = f" {len(wrong) - 1} more of its items cannot be taken either." if len(wrong) > 1 else ""
+    sentence = f"Item {name!r}: {Problem.invalid(first).detail}{more}"
+    return InvalidJob(first.code, sentence, errors[:MOST_PLACES], limit_bytes=first.limit_bytes)
 
 
 # ── Batches as they are shown ────────────────────────────────────────────────────────────────────────────────────────
@@ -191,12 +149,12 @@ def _result(item: ItemOutcome, with_data: bool) -> dict[str, Any]:
             omitted = _where_it_is(f"{JOBS}/{job}/result") if item.omitted and with_data else {}
             return {"ok": True, "data": item.data if with_data else None, "job": job, **expired, **omitted}
         case "refused":
-            return _refused_item(item.refusal)
+            return refused.item(item.refusal)
         case "failed":
             omitted = _where_it_is(f"{JOBS}/{job}") if item.omitted else {}
             return {"ok": False, "error": item.error, "job": job, **omitted}
         case verdict:
-            return {"ok": False, "error": _error(verdict, _ENDED[verdict], False), "job": job}
+            return refused.item_failed(verdict, _ENDED[verdict], job_id=job)
 
 
 def _where_it_is(address: str) -> dict[str, Any]:
@@ -207,22 +165,3 @@ _ENDED = {
     "deadline_exceeded": "It had not ended at the batch's deadline, and was cancelled.",
     "cancelled": "It was cancelled.",
 }
-REFUSALS = {
-    "queue_full": "Its class was full.",
-    "type_unavailable": "No live worker of its class knew its type.",
-    "too_many_jobs": "The client had as many jobs waiting and running as it may have at once.",
-    "rate_limited": "The client had submitted as many jobs in a minute as it may.",
-    "deadline_infeasible": "Its own deadline had already passed.",
-    "idempotency_mismatch": "Its key belongs to another request.",
-}
-_OF_A_CLASS = {"queue_full", "type_unavailable"}  # which say more: what was seen of it
-_LASTING = {"deadline_infeasible", "idempotency_mismatch"}
-
-
-def _refused_item(reason: str) -> dict[str, Any]:
-    return {"ok": False, "error": _error(reason, REFUSALS[reason], reason not in _LASTING), "job": None}
-
-
-def _error(code: str, message: str, retryable: bool) -> dict[str, Any]:
-    """The shape of a job's own error."""
-    return {"code": code, "message": message, "retryable": retryable, "stopped_by": None, "details": None}

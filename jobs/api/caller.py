@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from rest_framework.request import Request
+from rest_framework.response import Response
 
+from jobs import queries
 from jobs.api.batch_bodies import MOST_ITEMS
 from jobs.api.bodies import BATCH_BYTES, limit_bytes
 from jobs.api.pages import LARGEST_PAGE
+from jobs.api.view import View, caller_of
 from jobs.api.waiting import LONGEST_SECONDS
-from jobs.door import LONGEST_DEADLINE_SECONDS, MOST_LABELS
+from jobs.door.forms import LONGEST_DEADLINE_SECONDS, MOST_LABELS
+from jobs.files import room
+from jobs.keys import READ
 from jobs.models import ApiClient
 
 
@@ -20,6 +26,16 @@ class Use:
 
     jobs: int
     uploads_bytes: int
+
+
+class Client(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request) -> Response:
+        credentials: Any = request.auth
+        row = caller_of(request)
+        use = Use(queries.live_jobs_of(row.pk), room.use_of(row).kept_bytes)
+        return Response(shown(row, credentials.scopes, use))
 
 
 def shown(row: ApiClient, scopes: Collection[str], use: Use) -> dict[str, Any]:

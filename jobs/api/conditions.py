@@ -20,7 +20,7 @@ def must_match(headers: Mapping[str, str], tag: str) -> None:
     """Raises Problem (412) if If-Match names another state of the job. A weak tag never matches."""
     wanted = headers.get("If-Match")
     if wanted is not None and not {"*", tag}.intersection(parse_etags(wanted)):
-        raise Problem(412, "precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
+        raise Problem("precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
 
 
 def has_it(headers: Mapping[str, str], tag: str) -> bool:

@@ -18,15 +18,15 @@ def asked(headers: Mapping[str, str]) -> str | None:
         return None
     form = _BYTES.fullmatch(match[1].strip())
     if form is None:
-        raise Problem(400, "bad_request", "Content-Digest must be sha-256=:<32 bytes in Base64>: (RFC 9530).")
+        raise Problem("bad_request", "Content-Digest must be sha-256=:<32 bytes in Base64>: (RFC 9530).")
     try:
         return base64.b64decode(form[1], validate=True).hex()
     except binascii.Error:
-        raise Problem(400, "bad_request", "Content-Digest holds no Base64.") from None
+        raise Problem("bad_request", "Content-Digest holds no Base64.") from None
 
 
 def must_be(asked: str | None, sha256: str) -> None:
     """Raises Problem (400) where the body is not what its sender meant."""
     if asked not in {None, sha256}:
         sentence = "The body's SHA-256 is not that of Content-Digest: it came damaged, or is another; nothing was kept."
-        raise Problem(400, "digest_mismatch", sentence, sha256=sha256)
+        raise Problem("digest_mismatch", sentence, sha256=sha256)

@@ -101,4 +101,4 @@ def _range(headers: Mapping[str, str], size_bytes: int, tag: str) -> range | Non
 
 def _not_there(size_bytes: int) -> Problem:
     headers = {"Content-Range": f"bytes */{size_bytes}"}
-    return Problem(416, "range_not_satisfiable", f"The file is {size_bytes} bytes.", headers=headers)
+    return Problem("range_not_satisfiable", f"The file is {size_bytes} bytes.", headers=headers)

@@ -14,16 +14,15 @@ from django.views.csrf import csrf_failure
 from django.views.defaults import page_not_found
 from django.views.defaults import server_error as plain_server_error
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from rest_framework import exceptions
 
-from jobs.admission import Rejected
-from jobs.door import UndeclaredClass
+from jobs.api.codes import CODES
+from jobs.door.idempotency import BadKey, Mismatch
+from jobs.door.invalid import InvalidJob, UnknownType, places
+from jobs.door.weighing import UndeclaredClass
 from jobs.files.room import NoRoom
-from jobs.files.uploads import KeyTaken, UnknownUploads
-from jobs.idempotency import BadKey, Mismatch
+from jobs.files.uploads import KeyTaken
 from jobs.models import Batch, Job
-from jobs.quotas import WINDOW_SECONDS, Rate
 from jobs.row_locks import RowHeld
 
 log = structlog.get_logger(__name__)
@@ -33,64 +32,29 @@ _OF_A_BATCH = re.compile(r"/api/v1/batches/[^/]+")
 _OF_A_JOB = re.compile(r"/api/v1/jobs/[^/]+(/result|/artifacts/[^/]+)?")
 _OF_AN_UPLOAD = re.compile(r"/api/v1/uploads/[^/]+")
 
-TITLES = {
-    "batch_too_large": "The batch can never be admitted as a whole.",
-    "bad_request": "The request cannot be read.",
-    "deadline_infeasible": "The deadline cannot be met.",
-    "digest_mismatch": "The body is not what its sender meant.",
-    "forbidden": "This key may not do that.",
-    "idempotency_in_flight": "The first request of this key is still being answered.",
-    "idempotency_mismatch": "This key belongs to another request.",
-    "internal_error": "Something went wrong here.",
-    "invalid_params": "The params are not valid.",
-    "invalid_request": "The request is not valid.",
-    "limit_out_of_range": "A limit is out of its range.",
-    "method_not_allowed": "This address does not take that method.",
-    "not_cancellable": "The job has already ended.",
-    "no_result": "This job has no result.",
-    "not_finished": "The job has not ended yet.",
-    "not_found": "There is nothing here.",
-    "precondition_failed": "A condition of the request does not hold.",
-    "queue_full": "The class is full.",
-    "range_not_satisfiable": "There is no such part.",
-    "rate_limited": "This client submits too often.",
-    "result_gone": "The result is no longer kept.",
-    "too_large": "The request is too large.",
-    "too_many_jobs": "This client has as many jobs as it may have.",
-    "too_many_transfers": "This client sends or takes too many files at once.",
-    "too_slow": "The request came too slowly.",
-    "type_unavailable": "No worker runs this job type now.",
-    "unauthorized": "A valid key is needed.",
-    "unavailable": "Jobs cannot be accepted now.",
-    "unknown_type": "There is no such job type.",
-    "unsupported_media_type": "The body is not of a type that is taken here.",
-    "upload_in_use": "A job needs this upload.",
-    "uploads_full": "This client keeps as much as it may.",
-    "would_deadlock": "This job would wait for itself.",
-}
-
 
 class Problem(Exception):
-    """An answer that is an error. `members` go into the body beside the standard ones."""
+    """An answer that is an error. `members` go into the body beside the standard ones; `status` is the code's own unless it is told."""
 
     def __init__(
         self,
-        status: int,
         code: str,
         detail: str,
         *,
+        status: int | None = None,
         retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
         **members: Any,
     ) -> None:
         super().__init__(detail)
-        self.status, self.code, self.detail, self.members = status, code, detail, members
+        self.status = status or CODES[code].status
+        self.code, self.detail, self.members = code, detail, members
         self.retry_after, self.headers = retry_after, dict(headers or {})
 
     def response(self) -> HttpResponse:
         body = {
             "type": f"urn:weighbridge:problem:{self.code}",
-            "title": TITLES[self.code],
+            "title": CODES[self.code].title,
             "status": self.status,
             "detail": self.detail,
             "code": self.code,
@@ -103,93 +67,50 @@ class Problem(Exception):
         return JsonResponse(body, status=self.status, content_type=CONTENT_TYPE, headers=headers)
 
     @classmethod
-    def refused(cls, rejected: Rejected, max_jobs: int | None = None) -> "Problem":
-        """`max_jobs`: how many the client may have at once. Of a batch it is not told: some of its jobs may have had places."""
-        if rejected.reason == "deadline_infeasible":
-            return cls(422, rejected.reason, "The deadline has already passed.")
-        if rejected.reason == "too_many_jobs":
-            sentence = "This client has as many jobs waiting and running as it may have at once."
-            after = rejected.retry_after_seconds
-            quota = {"RateLimit-Policy": f'"jobs";q={max_jobs}', "RateLimit": f'"jobs";r=0;t={after}'}
-            headers = {} if max_jobs is None else quota
-            return cls(429, rejected.reason, sentence, retry_after=after, headers=headers)
-        if rejected.reason == "idempotency_in_flight":
-            sentence = "Another request with this Idempotency-Key is being admitted; ask again for what became of it."
-            return cls(409, rejected.reason, sentence, retry_after=rejected.retry_after_seconds)
-        return cls(
-            503,
-            rejected.reason,
-            _why(rejected),
-            retry_after=rejected.retry_after_seconds,
-            retry_after_seconds=rejected.retry_after_seconds,
-            cost_class=rejected.cost_class.name,
-            **_depth(rejected),
-        )
-
-    @classmethod
-    def rate_limited(cls, rate: Rate) -> "Problem":
-        sentence = f"This client may submit {rate.limit} jobs a minute; there is room for the next one in {rate.more_in_seconds} s."
-        return cls(429, "rate_limited", sentence, retry_after=rate.more_in_seconds, headers=rate_headers(rate))
-
-    @classmethod
     def not_cancellable(cls, job: dict[str, Any]) -> "Problem":
-        return cls(409, "not_cancellable", f"The job is {job['state']}; nothing is left to cancel.", job=job)
+        return cls("not_cancellable", f"The job is {job['state']}; nothing is left to cancel.", job=job)
 
     @classmethod
     def not_found(cls, detail: str) -> "Problem":
-        return cls(404, "not_found", detail)
+        return cls("not_found", detail)
 
     @classmethod
     def only_read(cls) -> "Problem":
         detail = "This address is only read: send GET."
-        return cls(405, "method_not_allowed", detail, headers={"Allow": "GET, HEAD"})
-
-    @classmethod
-    def unknown_type(cls, name: str) -> "Problem":
-        return cls(422, "unknown_type", f"There is no job type {name[:100]!r}; GET /api/v1/types lists them.")
+        return cls("method_not_allowed", detail, headers={"Allow": "GET, HEAD"})
 
     @classmethod
     def too_large(cls, what: str, limit_bytes: int) -> "Problem":
-        return cls(413, "too_large", f"{what}; at most {limit_bytes} are taken.", limit_bytes=limit_bytes)
+        return cls("too_large", f"{what}; at most {limit_bytes} are taken.", limit_bytes=limit_bytes)
 
     @classmethod
-    def limit_out_of_range(cls, name: str, value: float, low: float, high: float) -> "Problem":
-        message = f"must be from {low:g} to {high:g} seconds here"
-        return cls(
-            422, "limit_out_of_range", f"{name} is {value:g}; it {message}.", errors=[{"loc": [name], "msg": message}]
-        )
+    def invalid(cls, error: InvalidJob) -> "Problem":
+        limit: dict[str, Any] = {} if error.limit_bytes is None else {"limit_bytes": error.limit_bytes}
+        sentence = error.sentence
+        if isinstance(error, UnknownType):
+            sentence = f"{sentence.removesuffix('.')}; GET /api/v1/types lists them."
+        return cls(error.code, sentence, errors=error.errors, **limit)
 
     @classmethod
-    def invalid(cls, code: str, detail: str, error: ValidationError, within: tuple[str, ...] = ()) -> "Problem":
-        """Places and reasons. The offending value is left out: it may be a secret."""
-        errors = [
-            {"loc": [*within, *map(str, item["loc"])], "msg": _said(item)}
-            for item in error.errors(include_url=False, include_context=False, include_input=False)
-        ]
-        return cls(422, code, detail, errors=errors[:100])
-
-    @classmethod
-    def unknown_uploads(cls, type_name: str, error: UnknownUploads) -> "Problem":
-        """As any other param that is not valid: whether another client has such an upload is nobody else's business."""
-        errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]
-        return cls(422, "invalid_params", f"The params do not fit {type_name}.", errors=errors[:100])
+    def unreadable_query(cls, error: ValidationError, sentence: str) -> "Problem":
+        return cls("invalid_request", sentence, errors=places(error))
 
     @classmethod
     def no_disk(cls) -> "Problem":
-        return cls(503, "unavailable", "Files cannot be kept here now; nothing was done.", retry_after=5)
+        return cls("unavailable", "Files cannot be kept here now; nothing was done.", retry_after=5)
 
     @classmethod
     def no_storage(cls) -> "Problem":
-        return cls(503, "unavailable", "Files cannot be read here now.", retry_after=5)
+        return cls("unavailable", "Files cannot be read here now.", retry_after=5)
 
     @classmethod
     def uploads_full(cls, error: NoRoom) -> "Problem":
         after = error.retry_after_seconds
-        return cls(429, "uploads_full", str(error), retry_after=after, limit_bytes=error.limit_bytes)
+        return cls("uploads_full", str(error), retry_after=after, limit_bytes=error.limit_bytes)
 
     @classmethod
     def internal_error(cls) -> "Problem":
-        return cls(500, "internal_error", "The error was logged under this request's id.")
+        return cls("internal_error", "The error was logged under this request's id.")
 
     @classmethod
     def would_deadlock(cls, cost_class: str) -> "Problem":
@@ -197,29 +118,21 @@ class Problem(Exception):
             f"A running job of class {cost_class} would wait for another of its class, and may hold the process that the other one needs."
             " Submit it without waiting, and look for its result in a later attempt (RetryLater); or give one of the two another class."
         )
-        return cls(422, "would_deadlock", sentence, cost_class=cost_class)
+        return cls("would_deadlock", sentence, cost_class=cost_class)
 
     @classmethod
     def held(cls, what: str = "job") -> "Problem":
         sentence = f"Somebody else is changing this {what} just now; nothing was done."
-        return cls(503, "unavailable", sentence, retry_after=1)
+        return cls("unavailable", sentence, retry_after=1)
 
     @classmethod
     def database_away(cls) -> "Problem":
-        return cls(503, "unavailable", "The database cannot be reached now.", retry_after=5)
+        return cls("unavailable", "The database cannot be reached now.", retry_after=5)
 
     @classmethod
     def database_lost(cls) -> "Problem":
         detail = "The database was lost while it was asked; it is not known whether the request was carried out."
-        return cls(503, "unavailable", detail, retry_after=5, outcome_unknown=True)
-
-
-def rate_headers(rate: Rate) -> dict[str, str]:
-    """As the IETF's draft has them: the policy, and what is left of it."""
-    return {
-        "RateLimit-Policy": f'"submits";q={rate.limit};w={WINDOW_SECONDS}',
-        "RateLimit": f'"submits";r={rate.remaining};t={rate.more_in_seconds}',
-    }
+        return cls("unavailable", detail, retry_after=5, outcome_unknown=True)
 
 
 @contextmanager
@@ -232,87 +145,68 @@ def changing_something() -> Iterator[None]:
         raise Problem.database_lost() from error
 
 
-def _said(error: "ErrorDetails") -> str:
-    """Pydantic's words, but for those that speak of its own models."""
-    plain = {"extra_forbidden": "There is no field of that name.", "model_type": "Must be a JSON object."}
-    return plain.get(error["type"], error["msg"].removeprefix("Value error, "))
-
-
-def _why(rejected: Rejected) -> str:
-    room, name = rejected.room, rejected.cost_class.name
-    if rejected.reason == "unavailable" or room is None:
-        return f"So many jobs are being submitted to class {name} that this one got no turn within a second."
-    if rejected.reason == "type_unavailable":
-        return f"No live worker of class {name} knows this job type; one may be starting."
-    if room.slots == 0:
-        return f"Class {name} is full and no worker of it is alive to drain it; when it will be is not known."
-    return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
-
-
-def _depth(rejected: Rejected) -> dict[str, Any]:
-    if rejected.room is None:
-        return {}
-    max_waiting = rejected.cost_class.max_waiting
-    return {
-        "waiting": rejected.room.waiting,
-        "max_waiting": max_waiting,
-        "running": rejected.room.running,
-        "slots": rejected.room.slots,
-        "room": rejected.room.free(max_waiting),
-    }
-
-
 def problem(error: Exception, context: dict[str, Any]) -> HttpResponseBase | None:
     """DRF's exception handler: everything a view may raise, as one Problem."""
     return as_problem(error).response()
 
 
 def as_problem(error: Exception) -> Problem:
+    return error if isinstance(error, Problem) else _of_ours(error) or _of_the_frameworks(error) or _of_nobodys(error)
+
+
+def _of_ours(error: Exception) -> Problem | None:
     match error:
-        case Problem():
-            return error
+        case InvalidJob():
+            return Problem.invalid(error)
         case Job.DoesNotExist():
             return Problem.not_found("There is no job of that id.")
         case Batch.DoesNotExist():
             return Problem.not_found("There is no batch of that id.")
-        case OperationalError() | InterfaceError():
-            _log_away(error)
-            return Problem.database_away()
         case RowHeld():
             return Problem.held()
         case BadKey():
-            return Problem(400, "bad_request", str(error))
+            return Problem("bad_request", str(error))
         case Mismatch():
-            return Problem(422, "idempotency_mismatch", str(error))
+            return Problem("idempotency_mismatch", str(error))
         case KeyTaken():
             sentence = "This Idempotency-Key was used for an upload of other content before; a new one needs a new key."
-            return Problem(422, "idempotency_mismatch", sentence)
+            return Problem("idempotency_mismatch", sentence)
         case NoRoom():
             return Problem.uploads_full(error)
         case UndeclaredClass():
             log.error("undeclared_class", type=error.job_type, cost_class=error.cost_class, error=str(error))
             return Problem.internal_error()
+    return None
+
+
+def _of_the_frameworks(error: Exception) -> Problem | None:
+    """Of Django, and of Django REST framework."""
+    match error:
+        case OperationalError() | InterfaceError():
+            _log_away(error)
+            return Problem.database_away()
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
-            return Problem(401, "unauthorized", str(error.detail), headers={"WWW-Authenticate": "Bearer"})
+            return Problem("unauthorized", str(error.detail), headers={"WWW-Authenticate": "Bearer"})
         case exceptions.PermissionDenied():
-            return Problem(403, "forbidden", str(error.detail))
+            return Problem("forbidden", str(error.detail))
         case exceptions.MethodNotAllowed():
-            return Problem(405, "method_not_allowed", str(error.detail))
+            return Problem("method_not_allowed", str(error.detail))
         case exceptions.UnsupportedMediaType():
-            return Problem(415, "unsupported_media_type", "Send the body as application/json, in no Content-Encoding.")
+            return Problem("unsupported_media_type", "Send the body as application/json, in no Content-Encoding.")
         case exceptions.ParseError():
-            return Problem(400, "bad_request", str(error.detail))
+            return Problem("bad_request", str(error.detail))
         case SuspiciousOperation():  # too many parameters, say
-            return Problem(
-                400, "bad_request", "The request cannot be read: it holds too much, or what no client sends."
-            )
+            return Problem("bad_request", "The request cannot be read: it holds too much, or what no client sends.")
         case exceptions.NotFound():
             return Problem.not_found(str(error.detail))
-        case _:
-            # Without its message, which may hold params.
-            frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
-            log.error("request_failed", error=type(error).__name__, frames="".join(frames))
-            return Problem.internal_error()
+    return None
+
+
+def _of_nobodys(error: Exception) -> Problem:
+    """Without its message, which may hold params."""
+    frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
+    log.error("request_failed", error=type(error).__name__, frames="".join(frames))
+    return Problem.internal_error()
 
 
 def _log_away(error: Exception) -> None:
@@ -327,7 +221,7 @@ def database_away(error: Exception) -> HttpResponse | None:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     # A host that should be in WEIGHBRIDGE_ALLOWED_HOSTS shows itself so; its name is whatever the caller wrote.
     log.warning("request_unreadable", error=type(exception).__name__)
-    return Problem(400, "bad_request", "The request's headers or address cannot be read.").response()
+    return Problem("bad_request", "The request's headers or address cannot be read.").response()
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None, **kwargs: Any) -> HttpResponse:

@@ -10,16 +10,17 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from jobs import classes, outbox, queries, telemetry
+from jobs import classes, queries, telemetry
 from jobs.api.errors import Problem
 from jobs.api.requests import from_loopback, has_scope
 from jobs.keys import OPS_READ
+from jobs.submit import outbox
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
     if not (from_loopback(request) or has_scope(request, OPS_READ)):
         return Problem(
-            403, "forbidden", f"From elsewhere than loopback, a key with the scope {OPS_READ} is needed."
+            "forbidden", f"From elsewhere than loopback, a key with the scope {OPS_READ} is needed."
         ).response()
     return HttpResponse(_all(), content_type=CONTENT_TYPE_LATEST)
 

@@ -12,7 +12,7 @@ from django.http import QueryDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from jobs.api.errors import Problem
-from jobs.api.serializers import Instant
+from jobs.door.forms import Instant
 from jobs.listing import Ended, Filters, Page
 from jobs.models import Job
 from jobs.states import State
@@ -23,6 +23,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REPEATABLE = {"state", "label"}
 _CURSOR = re.compile(r"before:([0-9]{1,18})")
 _CHANGES_CURSOR = re.compile(r"after:([0-9]{1,17}):([0-9]{1,18})")  # microseconds since 1970, and the sequence
+
+_UNKNOWN = "The query is not one that this list knows."
 
 # What follows is told; what is looked at comes below, with better sentences.
 Label = Annotated[str, Field(json_schema_extra={"pattern": "^[^:]+:"})]
@@ -61,7 +63,7 @@ class ListQuery(BaseModel):
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageAsked:
     filters: Filters
     before: int | None
     size: int
@@ -72,18 +74,18 @@ def refuse_unreadable(query_string: str) -> None:
     try:
         unquote_to_bytes(query_string).decode()
     except UnicodeDecodeError:
-        raise Problem(400, "bad_request", "The query is not UTF-8.") from None
+        raise Problem("bad_request", "The query is not UTF-8.") from None
 
 
-def asked(query: QueryDict) -> Asked:
+def asked_page(query: QueryDict) -> PageAsked:
     """Raises Problem (422) for what cannot be asked."""
     try:
         read = ListQuery.model_validate(_values(query))
     except ValidationError as error:
-        raise Problem.invalid("invalid_request", "The query is not one that this list knows.", error) from None
+        raise Problem.unreadable_query(error, _UNKNOWN) from None
     labels = dict(label.split(":", 1) for label in read.label)
     filters = Filters(tuple(read.state), read.type or "", read.cost_class or "", labels, read.accepted_after)
-    return Asked(filters, None if read.cursor is None else _before(read.cursor), read.page_size)
+    return PageAsked(filters, None if read.cursor is None else _before(read.cursor), read.page_size)
 
 
 def _values(query: QueryDict) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def _read_cursor(cursor: str, form: re.Pattern[str]) -> re.Match[str]:
     match = form.fullmatch(plain)
     if match is None:
         message = "must be the next_cursor of an earlier page"
-        raise Problem(422, "invalid_request", f"The cursor {message}.", errors=[{"loc": ["cursor"], "msg": message}])
+        raise Problem("invalid_request", f"The cursor {message}.", errors=[{"loc": ["cursor"], "msg": message}])
     return match
 
 
@@ -143,7 +145,7 @@ def asked_changes(query: QueryDict) -> tuple[Ended | None, int]:
     try:
         read = ChangesQuery.model_validate(_values(query))
     except ValidationError as error:
-        raise Problem.invalid("invalid_request", "The query is not one that this list knows.", error) from None
+        raise Problem.unreadable_query(error, _UNKNOWN) from None
     if read.cursor is None:
         return None, read.page_size
     match = _read_cursor(read.cursor, _CHANGES_CURSOR)

@@ -15,10 +15,10 @@ from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import idempotency
 from jobs.api import digests, serializers
 from jobs.api.errors import Problem, changing_something
-from jobs.api.views import View
+from jobs.api.view import View
+from jobs.door import idempotency
 from jobs.files import room, uploads
 from jobs.files.spool import Spool
 from jobs.keys import SUBMIT
@@ -48,9 +48,9 @@ def _checked(request: Request) -> tuple[str | None, str | None]:
     """The digest and the key that it came with. Raises Problem for what would not be kept, whatever its bytes are."""
     media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type.startswith("multipart/"):
-        raise Problem(415, "unsupported_media_type", "Send the file itself as the body, not a form that holds it.")
+        raise Problem("unsupported_media_type", "Send the file itself as the body, not a form that holds it.")
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise Problem(415, "unsupported_media_type", "Send the file as it is: a Content-Encoding is not undone here.")
+        raise Problem("unsupported_media_type", "Send the file as it is: a Content-Encoding is not undone here.")
     digest, key = digests.asked(request.headers), None
     if "Idempotency-Key" in request.headers:
         key = idempotency.read(request.headers["Idempotency-Key"], "POST", request.path, None).key
@@ -129,7 +129,6 @@ class OneUpload(View):
     def delete(self, request: Request, upload_id: UUID) -> HttpResponseBase:
         if not uploads.discard(_theirs(request, upload_id)):
             raise Problem(
-                409,
                 "upload_in_use",
                 "A job that has not ended, or is yet to be admitted, names this upload; it stays until then.",
             )

@@ -1,6 +1,6 @@
 """Decide about all jobs of a batch and accept them, in one database round trip (P1–P3, P6, P7).
 
-The database function `admit_batch_v1` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v2` does for one job.
+The database function `admit_batch_v2` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v2` does for one job.
 """
 
 import json
@@ -16,9 +16,10 @@ from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from jobs import capacity, queries, telemetry, wakeups
-from jobs.admission import Rejected, Submission, interval
+from jobs.admission import JobQuota, Rejected, Submission, interval, over_quota
 from jobs.capacity import Room
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door.idempotency import Idempotency, Mismatch
+from jobs.door.refusals import LASTING
 from jobs.models import ApiClient
 from jobs.states import Refusal
 
@@ -70,15 +71,15 @@ class BatchRejected:
 
 _ADMIT = """
 SELECT verdict, about, batch_id, verdicts, rooms
-FROM admit_batch_v1(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
+FROM admit_batch_v2(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
                     %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s)
 """
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Decision:
     verdict: str
-    about: str | None  # the item, class or key that decided it
+    about: str | None  # the item, class, key or number of places that decided it
     batch_id: UUID | None
     of_items: Mapping[str, str | None]
     rooms: Mapping[str, Room]
@@ -99,17 +100,19 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
         return BatchReplayed(answer.batch_id)
     if answer.verdict == ADMITTED and answer.batch_id:
         return _admitted(submission, answer, answer.batch_id)
+    if answer.verdict == "too_many_jobs":
+        return _over_quota(submission, int(str(answer.about)))
     if answer.verdict == REFUSED:
         return _all_refused(submission, answer)
     return _rejected(submission, answer.verdict, answer.about, answer)
 
 
-def _ask(submission: BatchSubmission) -> _Answer:
+def _ask(submission: BatchSubmission) -> _Decision:
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, _arguments(submission))
         verdict, about, batch_id, verdicts, rooms = cursor.fetchone()  # Django leaves jsonb as text
     of_items = dict(zip(submission.items, verdicts, strict=True))
-    return _Answer(
+    return _Decision(
         verdict, about, batch_id, of_items, {name: Room(*counted) for name, counted in json.loads(rooms).items()}
     )
 
@@ -154,7 +157,7 @@ def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, st
     }
 
 
-def _admitted(submission: BatchSubmission, answer: _Answer, batch_id: UUID) -> BatchAdmitted:
+def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) -> BatchAdmitted:
     telemetry.BATCHES_ADMITTED.inc()
     admitted: dict[str, int] = {}
     for name, item in submission.items.items():
@@ -172,24 +175,30 @@ def _admitted(submission: BatchSubmission, answer: _Answer, batch_id: UUID) -> B
     return BatchAdmitted(batch_id, _free(submission, answer, admitted))
 
 
-def _free(submission: BatchSubmission, answer: _Answer, admitted: Mapping[str, int]) -> dict[str, int]:
+def _free(submission: BatchSubmission, answer: _Decision, admitted: Mapping[str, int]) -> dict[str, int]:
     """As the classes were counted, less what has just been admitted."""
     most = {item.cost_class.name: item.cost_class.max_waiting for item in submission.items.values()}
     return {name: max(0, room.free(most[name]) - admitted.get(name, 0)) for name, room in sorted(answer.rooms.items())}
 
 
-def _all_refused(submission: BatchSubmission, answer: _Answer) -> BatchRejected:
+def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejected:
     """What the first item was refused for that may be admitted later stands for all."""
     said = {name: str(verdict) for name, verdict in answer.of_items.items()}
     for name, reason in said.items():
         telemetry.REJECTED.labels(submission.items[name].cost_class.name, reason).inc()
-    lasting = {"idempotency_mismatch", "deadline_infeasible"}
-    first = next((name for name in said if said[name] not in lasting), next(iter(said)))
+    first = next((name for name in said if said[name] not in LASTING), next(iter(said)))
     rejected = _as_of_one(submission, said[first], submission.items[first], answer)
     return BatchRejected(rejected, None, said, _free(submission, answer, {}))
 
 
-def _rejected(submission: BatchSubmission, reason: str, about: str | None, answer: _Answer | None) -> BatchRejected:
+def _over_quota(submission: BatchSubmission, left: int) -> BatchRejected:
+    """All of an atomic one, which counts for the class of its first item."""
+    first = next(iter(submission.items.values()))
+    telemetry.REJECTED.labels(first.cost_class.name, "too_many_jobs").inc(len(submission.items))
+    return BatchRejected(over_quota(first, JobQuota(submission.client.max_jobs or 0, left)))
+
+
+def _rejected(submission: BatchSubmission, reason: str, about: str | None, answer: _Decision | None) -> BatchRejected:
     """`about` is an item, or a class."""
     named = about if about in submission.items and reason in {"deadline_infeasible", "type_unavailable"} else None
     of_class = (item for item in submission.items.values() if item.cost_class.name == about)
@@ -198,7 +207,7 @@ def _rejected(submission: BatchSubmission, reason: str, about: str | None, answe
     return BatchRejected(_as_of_one(submission, reason, decided_it, answer), named)
 
 
-def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answer: _Answer | None) -> Rejected:
+def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answer: _Decision | None) -> Rejected:
     cost_class = item.cost_class
     room = answer.rooms.get(cost_class.name) if answer else None
     if reason in {"unavailable", "idempotency_in_flight"}:

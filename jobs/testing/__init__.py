@@ -24,6 +24,6 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Submitted]":
     from jobs.testing.captured import Submitted
 
     captured = Submitted()
-    monkeypatch.setattr(submit, "instead", captured)
-    monkeypatch.setattr(submit, "keep_instead", captured.keep)
+    monkeypatch.setattr(submit, "door_instead", captured)
+    monkeypatch.setattr(submit, "storage_instead", captured.keep)
     yield captured

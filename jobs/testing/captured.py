@@ -7,10 +7,12 @@ from uuid import uuid4
 
 from django.db import connection, transaction
 
-from jobs import asking, classes
+from jobs import classes
 from jobs.admission import Admitted, Rejected, Replayed, Submission
-from jobs.asking import Answer, Asked
-from jobs.idempotency import Mismatch
+from jobs.door import asking
+from jobs.door.asking import AskedJob
+from jobs.door.entrance import Answer
+from jobs.door.idempotency import Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 from jobs.submit import Deferred
@@ -20,7 +22,7 @@ from jobs.submit import Deferred
 class _Ask:
     """One call. One with `on_commit` stands from the commit on, or while its transaction is open and may still be committed."""
 
-    asked: Asked
+    asked: AskedJob
     taken: bool = False
 
     def stands(self) -> bool:
@@ -34,14 +36,14 @@ class Submitted:
     `uploads`: files by their id, what keep_upload kept and what the test puts there. Params may name others too: no database is asked for them.
     """
 
-    refused: list[Asked] = field(default_factory=list)
+    refused: list[AskedJob] = field(default_factory=list)
     uploads: dict[str, bytes | str | os.PathLike[str]] = field(default_factory=dict)
     _asks: list[_Ask] = field(default_factory=list)
     _refusal: tuple[Refusal, int] | None = None
     _under_keys: dict[tuple[str, str], tuple[str, Job]] = field(default_factory=dict)
 
     @property
-    def jobs(self) -> list[Asked]:
+    def jobs(self) -> list[AskedJob]:
         """What was accepted, in the order of the calls. What was asked for in a transaction that was rolled back is not among it."""
         return [ask.asked for ask in self._asks if ask.stands()]
 
@@ -53,7 +55,7 @@ class Submitted:
         """From now on jobs are accepted again."""
         self._refusal = None
 
-    def __call__(self, asked: Asked, on_commit: bool) -> Answer | Deferred:
+    def __call__(self, asked: AskedJob, on_commit: bool) -> Answer | Deferred:
         submission = _submission(asked)
         if on_commit:
             self._defer(_Ask(asked))
@@ -91,7 +93,7 @@ class Submitted:
         self._asks.append(ask)
         return self._take(ask)
 
-    def _known(self, asked: Asked) -> Job | None:
+    def _known(self, asked: AskedJob) -> Job | None:
         if asked.idempotency is None:
             return None
         fingerprint, job = self._under_keys.get((asked.client, asked.idempotency.key), ("", None))
@@ -106,7 +108,7 @@ class Submitted:
             self._under_keys[ask.asked.client, ask.asked.idempotency.key] = (ask.asked.idempotency.fingerprint, job)
         return job
 
-    def become(self, asked: Asked) -> Job:
+    def become(self, asked: AskedJob) -> Job:
         """The job that it is now: in no database, and queued."""
         submission, now = _submission(asked), datetime.now(UTC)
         return Job(
@@ -131,5 +133,5 @@ class Submitted:
         )
 
 
-def _submission(asked: Asked) -> Submission:
+def _submission(asked: AskedJob) -> Submission:
     return asking.submission(asked, ApiClient(name=asked.client), look_for_uploads=False)

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from jobs import admission, batches, lifecycle, outbox, sweeps
+from jobs import admission, batches, lifecycle, sweeps
 from jobs.admission import Rejected, Submission
 from jobs.batches import BatchSubmission
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import WorkerNode
+from jobs.submit import outbox
 from tests import job_rows
 from tests.concurrency import recorded
 from tests.concurrency.crowd import Member

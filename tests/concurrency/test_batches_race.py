@@ -1,12 +1,14 @@
 """Batches at the door beside jobs and each other, and at their seal beside whoever ends their jobs (P1, P3, P6, P9, P20)."""
 
-import time
+import itertools
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 
 from jobs import batches, lifecycle
 from jobs.batches import BatchAdmitted
@@ -14,7 +16,7 @@ from jobs.models import Batch, BatchItem, Job
 from jobs.states import State
 from tests import job_rows
 from tests.concurrency.crowd import Crowd, rounds_until
-from tests.concurrency.rounds import hit, race
+from tests.concurrency.rounds import hit, is_in_turn, race
 from tests.submissions import a_batch, a_submission
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -143,13 +145,17 @@ def test_a_result_against_a_cancel_of_the_batch() -> None:
     """Whoever is second finds the first: a result that is told is never taken back, and none comes after."""
     made = _batches_for_rounds(jobs=1)
     jobs = [_jobs_of(batch_id)[0] for batch_id in made]
+    so_far = [threading.Event() for _ in made]
 
     def cancel(round_: int) -> tuple[str, list[str]]:
-        batches.cancel(made[round_])
+        with connection.execute_wrapper(_tells_before(round_ % 8, so_far[round_])):
+            batches.cancel(made[round_])
+        so_far[round_].set()
         return _told(made[round_])
 
     def succeed(round_: int) -> State | None:
-        time.sleep(0.02 * (round_ % 4))  # a cancel takes several statements; no result depends on it
+        """Before the first statement of the cancel, or in the middle of it."""
+        assert is_in_turn(round_) or so_far[round_].wait(30)
         return _succeed(jobs[round_])
 
     outcomes: Counter[str] = Counter()
@@ -158,7 +164,19 @@ def test_a_result_against_a_cancel_of_the_batch() -> None:
         assert told == _told(batch_id)
         assert told == (("finished", ["ok"]) if settled is State.SUCCEEDED else ("cancelled", ["cancelled"]))
         outcomes[told[0]] += 1
-    hit(outcomes, "finished", "cancelled")
+    hit(outcomes, "finished", "cancelled", at_least=ROUNDS // 6)
+
+
+def _tells_before(number: int, reached: threading.Event) -> Any:
+    """Around statements: says so before the one of that number, counted from 0."""
+    numbers = itertools.count()
+
+    def run(execute: Any, *given: Any) -> Any:
+        if next(numbers) == number:
+            reached.set()
+        return execute(*given)
+
+    return run
 
 
 def test_a_result_against_the_deadline_and_two_that_look() -> None:

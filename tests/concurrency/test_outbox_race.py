@@ -3,9 +3,9 @@
 import pytest
 from django.db import transaction
 
-from jobs import classes, outbox
+from jobs import classes
 from jobs.models import Job, OutboxEntry
-from jobs.submit import submit
+from jobs.submit import outbox, submit
 from tests.concurrency.crowd import Crowd, rounds_until
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -3,20 +3,21 @@
 import socket
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pybreaker
 import pytest
 from django.db.models.functions import Now
 
-from jobs import broker, classes, registry
+from jobs import broker, classes, nodes, queries, registry
 from jobs.files.upload_ids import found_in
 from jobs.keys import OPS_READ, READ, SUBMIT
-from jobs.models import Upload, WorkerNode
+from jobs.models import Job, Upload, WorkerNode
 from tests.in_process_api import InProcessApi, Web, a_probe_node, claim_probe, problem
 from tests.waiting import eventually
 
-CLASS_KEYS = {"name", "accepting", "paused", "waiting", "max_waiting", "running", "slots"}
+CLASS_KEYS = {"name", "accepting", "waiting", "max_waiting", "running", "slots", "workers", "observed_at"}
 TYPE_KEYS = {"name", "description", "cost_class", "timeout_seconds", "max_attempts", "params_schema", "example"}
 
 
@@ -36,13 +37,28 @@ def test_classes_come_with_what_waits_runs_and_could(api: InProcessApi) -> None:
     light = {
         "name": "light",
         "accepting": True,
-        "paused": False,
         "waiting": 3,
         "max_waiting": 100,
         "running": 1,
         "slots": 3,
+        "workers": 1,
     }
-    assert told[0] == light == api.get("/classes/light").json()
+    observed_at = told[0]["observed_at"]
+    assert told[0] == {**light, "observed_at": observed_at} == api.get("/classes/light").json()
+    api.submit()
+    *_, last_seen, not_seen = Job.objects.order_by("sequence").values_list("accepted_at", flat=True)
+    assert last_seen - timedelta(milliseconds=1) <= datetime.fromisoformat(observed_at) <= not_seen, "by the database"
+
+
+def test_workers_are_nodes_that_live(api: InProcessApi) -> None:
+    """Also one that is stopping: it runs what it has begun."""
+    assert api.get("/classes/light").json()["workers"] == 0
+    queries.class_view.forget()  # type: ignore[attr-defined]
+    nodes_of = [a_probe_node(processes=2) for _ in range(3)]
+    nodes.stopping(nodes_of[0].id)
+    nodes.stopped(nodes_of[1].id)
+    told = api.get("/classes/light").json()
+    assert (told["workers"], told["slots"]) == (2, 2)
 
 
 @pytest.mark.parametrize(("held", "accepting"), [(7, True), (8, False)])

@@ -129,6 +129,16 @@ def test_a_deadline_that_has_passed_already_is_refused(api: InProcessApi) -> Non
     assert not Batch.objects.exists()
 
 
+def test_a_deadline_that_has_passed_is_told_before_a_class_that_is_full(api: InProcessApi) -> None:
+    """P7: to come back when there is room would be of no use."""
+    submitted(api, probes(*"abcdefgh", cost_class="heavy"))
+    problem(post(api, probes("a", cost_class="heavy")), 503, "queue_full", retryable=True)
+    problem(post(api, probes("a", cost_class="heavy"), deadline_seconds=0), 422, "deadline_infeasible")
+    late = {"fits": a_probe(), "late": a_probe("heavy", deadline_seconds=0)}
+    told = problem(post(api, late), 422, "deadline_infeasible")
+    assert told["errors"][0]["loc"] == ["jobs", "late"]
+
+
 def test_of_several_deadlines_the_earliest_counts(api: InProcessApi) -> None:
     told = submitted(api, probes("a"), headers={"X-Deadline-Ms": "5000"}, deadline_seconds=60)
     row = Batch.objects.get(pk=told["id"])

@@ -133,7 +133,10 @@ def test_each_by_itself_as_many_are_submitted_as_the_minute_has_left(
 def test_every_item_counts_among_the_jobs_that_a_client_may_have(api: InProcessApi) -> None:
     _limited(api, max_jobs=3)
     api.submit()
-    problem(post(api, probes("a", "b", "c")), 429, "too_many_jobs", retryable=True)
+    refused = post(api, probes("a", "b", "c"))
+    problem(refused, 429, "too_many_jobs", retryable=True)
+    assert refused.headers["RateLimit-Policy"] == '"jobs";q=3'
+    assert refused.headers["RateLimit"] == f'"jobs";r=2;t={refused.headers["Retry-After"]}'
     assert Job.objects.count() == 1
     told = submitted(api, probes("a", "b", "c"), atomic=False)
     assert [name for name, job in told["jobs"].items() if job] == ["a", "b"]

@@ -170,5 +170,6 @@ def test_params_as_large_as_the_class_allows_are_taken(api: InProcessApi, anythi
 
 def test_params_one_byte_larger_than_the_class_allows_are_413(api: InProcessApi, anything: str) -> None:
     members = problem(api.post(anything, _params_of(PARAMS_BYTES + 1)), 413, "too_large")
-    assert members == {"limit_bytes": PARAMS_BYTES}
+    assert members["limit_bytes"] == PARAMS_BYTES
+    assert [place["loc"] for place in members["errors"]] == [["params"]]
     assert not Job.objects.exists()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.door import LONGEST_DEADLINE_SECONDS
+from jobs.door.forms import LONGEST_DEADLINE_SECONDS
 from jobs.models import Job
 from tests.in_process_api import BASE, InProcessApi, a_probe_node, claim_probe, problem
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs import lifecycle, notify, telemetry
-from jobs.api.waiting import WAITED, JobHold, asked_seconds
+from jobs.api.waiting import WAITED, Hold, asked_seconds
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.notify import Waiters
@@ -76,7 +76,7 @@ def test_a_submit_that_waits_is_answered_with_the_result(api: InProcessApi, wait
     first = _post(api)
     assert (first.status_code, first.json()["state"]) == (202, "queued")
     assert "Preference-Applied" not in first.headers, "it is what is said if nothing better comes"
-    assert isinstance(first.hold, JobHold)
+    assert isinstance(first.hold, Hold)
     assert (first.hold.seconds, first.hold.cancel_if_left, len(waiters)) == (10, True, 1)
     _ended(first.json()["id"], {"n": 1})
     last = _again(api, "POST", f"{BASE}/jobs", first)
@@ -160,7 +160,7 @@ def test_the_same_request_again_waits_for_the_same_job(api: InProcessApi) -> Non
     assert first.hold.cancel_if_left is False, "its caller can come back"
     again = _post(api, **{"Idempotency-Key": "k"})
     assert (again.status_code, again.headers["Idempotency-Replayed"]) == (202, "true")
-    assert again.hold.waiter.job_id == first.hold.waiter.job_id
+    assert again.hold.subject.id == first.hold.subject.id
     _ended(first.json()["id"])
     last = _again(api, "POST", f"{BASE}/jobs", again)
     assert (last.status_code, last.headers["Idempotency-Replayed"]) == (200, "true")

@@ -9,9 +9,10 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import admission, idempotency, lifecycle, sweeps
+from jobs import admission, lifecycle, sweeps
 from jobs.admission import Admitted, Rejected, Replayed
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door import idempotency
+from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import IdempotencyKey, Job
 from tests import job_rows
 from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe, problem

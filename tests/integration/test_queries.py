@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
@@ -13,9 +13,10 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import TestCase
 
-from jobs import classes, idempotency, leases, lifecycle, listing, queries, sweeps
+from jobs import classes, leases, lifecycle, listing, queries, sweeps
 from jobs.capacity import DRAIN_NEEDS, DRAIN_WINDOW_SECONDS, Room
-from jobs.idempotency import Idempotency
+from jobs.door import idempotency
+from jobs.door.idempotency import Idempotency
 from jobs.lifecycle import Outcome, claims
 from jobs.listing import Filters, Page
 from jobs.models import Job, WorkerNode
@@ -125,7 +126,8 @@ def test_every_declared_class_is_shown() -> None:
 
 @pytest.mark.parametrize(("waiting", "accepting"), [(4, True), (5, False)])
 def test_a_class_accepts_while_it_has_room(waiting: int, accepting: bool) -> None:
-    assert ClassView(a_class(max_waiting=3), Room(waiting=waiting - 1, running=1, slots=2)).accepting is accepting
+    room = Room(waiting=waiting - 1, running=1, slots=2)
+    assert ClassView(a_class(max_waiting=3), room, 1, datetime.now(UTC)).accepting is accepting
 
 
 def test_the_oldest_waiting_job_tells_its_age() -> None:

@@ -1,18 +1,12 @@
 """Jobs that this installation's own code submits: the API's door, the API's order of checks (P7), and no transaction around it (P1)."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
-from django.db.models.functions import Now
-from django.http import HttpRequest, HttpResponse
-from django.test import Client, TestCase
-from django.urls import path
+from django.db import transaction
 from pydantic import BaseModel
-from pytest_django import DjangoAssertNumQueries
 from structlog.contextvars import bound_contextvars
 
 from jobs import registry
@@ -20,21 +14,17 @@ from jobs.models import ApiClient, IdempotencyKey, Job, OutboxEntry, Upload
 from jobs.submit import (
     IN_PROCESS,
     Admitted,
-    BadKey,
-    Deferred,
     InTransaction,
     InvalidJob,
-    Mismatch,
     NoRoom,
     RateLimited,
     Rejected,
-    Replayed,
     UnknownClient,
     keep_upload,
     submit,
 )
 from tests import job_rows
-from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe, problem
+from tests.in_process_api import PROBE, InProcessApi, a_probe_node, claim_probe
 from workers import JobContext, UploadId, job
 from workers.catalog.probe_params import ProbeParams
 
@@ -60,6 +50,16 @@ def test_a_job_is_admitted_as_the_api_would_have_it() -> None:
     assert theirs.start_by is not None
     assert (stored.start_by - stored.accepted_at) == (theirs.start_by - theirs.accepted_at)
     assert claim_probe(a_probe_node()).job_id == theirs.pk
+
+
+def test_an_argument_that_is_none_is_a_type_error_as_of_any_function() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'priorty'"):
+        submit(PROBE, PARAMS, priorty=1)  # type: ignore[call-overload]
+
+
+def test_a_type_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(InvalidJob, match=r"There is no job type 'probe.slep'; there are .*probe\.sleep"):
+        submit("probe.slep")
 
 
 def test_params_may_be_an_instance_of_the_types_model() -> None:
@@ -203,75 +203,6 @@ def test_a_secret_in_wrong_params_is_not_repeated() -> None:
     assert "hunter2" not in f"{raised.value} {raised.value.errors}"
 
 
-# ── Keys (P6, P39a) ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_same_call_under_its_key_brings_the_same_job() -> None:
-    first = admitted(submit(PROBE, PARAMS, key="k", deadline_seconds=60))
-    job_rows.succeed(claim_probe(a_probe_node()))
-    again = submit(PROBE, PARAMS, key="k", deadline_seconds=30)
-    assert isinstance(again, Replayed)
-    assert (again.job.pk, again.job.state, Job.objects.count()) == (first.pk, "succeeded", 1)
-    with pytest.raises(Mismatch):
-        submit(PROBE, {"seconds": 1}, key="k")
-
-
-def test_a_key_that_was_sent_over_http_is_another_requests_here_and_so_the_other_way_round() -> None:
-    api = InProcessApi()
-    body = {"type": PROBE, "params": PARAMS}
-    assert api.json(body, headers={"Idempotency-Key": "sent"}).status_code == 202
-    with pytest.raises(Mismatch):
-        submit(PROBE, PARAMS, key="sent", client=api.client.name)
-    submit(PROBE, PARAMS, key="called", client=api.client.name)
-    problem(api.json(body, headers={"Idempotency-Key": "called"}), 422, "idempotency_mismatch")
-
-
-def test_a_replayed_job_past_its_start_by_is_shown_expired() -> None:
-    submit(PROBE, PARAMS, key="k")
-    Job.objects.update(start_by=Now() - timedelta(seconds=1))
-    again = submit(PROBE, PARAMS, key="k")
-    assert isinstance(again, Replayed)
-    assert again.job.state == "expired"
-
-
-def test_a_replay_comes_before_the_quota_and_before_validation() -> None:
-    """P7: what was accepted stays accepted."""
-    job_rows.a_client("often")
-    ApiClient.objects.update(submits_per_minute=1)
-    first = admitted(submit(PROBE, PARAMS, key="k", client="often"))
-    again = submit(PROBE, PARAMS, key="k", client="often")
-    assert isinstance(again, Replayed)
-    assert again.job.pk == first.pk
-
-
-def test_the_quota_comes_before_validation() -> None:
-    job_rows.a_client("often")
-    ApiClient.objects.update(submits_per_minute=1)
-    submit(PROBE, PARAMS, client="often")
-    assert isinstance(submit("no.such_type", client="often"), RateLimited)
-
-
-@pytest.mark.parametrize("key", ["", "a b", "x" * 256, "ü"])
-def test_what_is_no_key_is_said(key: str) -> None:
-    with pytest.raises(BadKey):
-        submit(PROBE, PARAMS, key=key)
-
-
-def test_each_client_has_keys_of_its_own() -> None:
-    job_rows.a_client("other")
-    ids = {admitted(submit(PROBE, PARAMS, key="k", client=name)).pk for name in (IN_PROCESS, "other")}
-    assert len(ids) == 2
-
-
-def test_what_a_submit_costs(django_assert_num_queries: DjangoAssertNumQueries) -> None:
-    """One look for the client, one round trip for admission; one more for a key."""
-    submit(PROBE, PARAMS)
-    with django_assert_num_queries(2):
-        submit(PROBE, PARAMS)
-    with django_assert_num_queries(3):
-        submit(PROBE, PARAMS, key="k")
-
-
 # ── Files that params name ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -310,98 +241,3 @@ def test_a_file_that_cannot_be_kept_leaves_nothing(settings: Any) -> None:
     with transaction.atomic(), pytest.raises(InTransaction, match="Call it before"):
         keep_upload(b"1")
     assert not Upload.objects.exists()
-
-
-# ── Inside a transaction (P1) ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_inside_a_transaction_it_refuses_and_says_what_to_do() -> None:
-    with transaction.atomic(), pytest.raises(InTransaction, match="on_commit=True"):
-        submit(PROBE, PARAMS)
-    assert not Job.objects.exists()
-    assert isinstance(submit(PROBE, PARAMS), Admitted)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("durable", [False, True])
-def test_it_refuses_in_every_kind_of_transaction(durable: bool) -> None:
-    with transaction.atomic(durable=durable), pytest.raises(InTransaction):
-        submit(PROBE, PARAMS)
-    with transaction.atomic(), transaction.atomic(savepoint=False), pytest.raises(InTransaction):
-        submit(PROBE, PARAMS)
-    transaction.set_autocommit(False)
-    try:
-        with pytest.raises(InTransaction):
-            submit(PROBE, PARAMS)
-    finally:
-        transaction.rollback()
-        transaction.set_autocommit(True)
-    assert isinstance(submit(PROBE, PARAMS), Admitted)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_after_the_commit_it_is_free_to_submit() -> None:
-    done: list[object] = []
-    with transaction.atomic():
-        transaction.on_commit(lambda: done.append(submit(PROBE, PARAMS)))
-    assert isinstance(done[0], Admitted)
-
-
-def _view(request: HttpRequest) -> HttpResponse:
-    on_commit = request.GET.get("on_commit") == "yes"
-    answer: object = submit(PROBE, PARAMS, on_commit=on_commit)  # type: ignore[call-overload]
-    return HttpResponse(type(answer).__name__)
-
-
-urlpatterns = [path("team", _view)]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_with_atomic_requests_a_view_must_say_on_commit(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start of a stack refuses that setting for `default`; a team that runs Django by itself may have it."""
-    settings.ROOT_URLCONF = __name__
-    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
-    with pytest.raises(InTransaction):
-        Client().get("/team")
-    assert not Job.objects.exists()
-    assert Client().get("/team?on_commit=yes").content == b"Deferred"
-    assert Job.objects.count() == 1
-
-
-class InsideDjangosTestCase(TestCase):
-    """Which wraps every test in a transaction that is never committed: it counts for none, as it does for `durable`."""
-
-    def test_a_submit_is_admitted_in_the_tests_own_transaction(self) -> None:
-        assert isinstance(submit(PROBE, PARAMS), Admitted)
-        assert Job.objects.count() == 1
-
-    def test_nothing_is_left_of_it(self) -> None:
-        assert not Job.objects.exists()
-
-    def test_a_transaction_of_the_code_under_test_is_one(self) -> None:
-        with transaction.atomic(), pytest.raises(InTransaction):
-            submit(PROBE, PARAMS)
-
-    def test_on_commit_is_admitted_when_the_test_says_that_it_is_committed(self) -> None:
-        with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
-            submit(PROBE, PARAMS, on_commit=True)
-            assert not Job.objects.exists()
-        assert Job.objects.count() == 1
-        assert OutboxEntry.objects.get().state == "admitted"
-
-
-def test_no_connection_is_opened_to_find_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no job is told also where no database is."""
-    monkeypatch.setattr(connection, "ensure_connection", _not_to_be_called)
-    with pytest.raises(InvalidJob):
-        submit(PROBE, {"seconds": object()})
-
-
-def _not_to_be_called(*given: object) -> Callable[[], None]:
-    raise AssertionError
-
-
-def test_deferred_names_its_entry() -> None:
-    answer = submit(PROBE, PARAMS, on_commit=True)
-    assert isinstance(answer, Deferred)
-    assert OutboxEntry.objects.get().pk == answer.entry_id

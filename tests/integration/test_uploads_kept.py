@@ -4,12 +4,12 @@ import pytest
 from django.test import TestCase
 from pydantic import BaseModel
 
-from jobs import outbox, registry
+from jobs import registry
 from jobs.files import uploads
 from jobs.files.upload_ids import UploadId
 from jobs.models import ApiClient, Job, OutboxEntry, Upload
 from jobs.registry import JobType
-from jobs.submit import InvalidJob, submit
+from jobs.submit import InvalidJob, outbox, submit
 from tests.files import an_upload, stored
 from tests.in_process_api import BASE, InProcessApi, problem
 from tests.job_rows import later

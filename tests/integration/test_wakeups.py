@@ -204,3 +204,18 @@ def test_a_broker_that_answers_is_told_so() -> None:
     assert wakeups.queue_length("light") == 0
     assert wakeups.publish("light", 3)
     assert wakeups.queue_length("light") == 3
+
+
+def test_wake_ups_of_one_class_are_sent_together() -> None:
+    """A batch's hundred would else wait for the broker a hundred times."""
+    assert wakeups.publish("light"), "connected"
+    with redis.Redis.from_url(django_settings.WEIGHBRIDGE_REDIS_URL) as server:
+        before = _reads(server)
+        assert wakeups.publish("light", 100)
+        assert _reads(server) - before < 50
+    tags = {json.loads(raw)["properties"]["delivery_tag"] for raw in _messages()}
+    assert len(tags) == 101, "each is a message of its own"
+
+
+def _reads(server: Any) -> int:
+    return int(server.info("stats")["total_reads_processed"])

@@ -15,14 +15,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from jobs import idempotency, registry
+from jobs import registry
 from jobs.api import digests
-from jobs.api.batch_bodies import REFUSALS
-from jobs.api.errors import TITLES
+from jobs.api.codes import CODES
+from jobs.api.errors import Problem
 from jobs.api.openapi import examples, formats, headers, problems
 from jobs.api.openapi.document import document
 from jobs.api.openapi.operations import OPERATIONS
 from jobs.api.openapi.parts import Operation
+from jobs.door import idempotency
+from jobs.door.refusals import OF_ITEMS, REFUSALS
 from jobs.states import Refusal
 
 DOCUMENT, UNTYPED = document(), document(with_types=False)
@@ -71,9 +73,9 @@ def _routed(patterns: Any, before: str = "/") -> Iterator[tuple[tuple[str, str],
 
 
 def test_every_problem_is_described_and_used() -> None:
-    assert {code for code, kind in problems.PROBLEMS.items() if not kind.codes} == TITLES.keys()
+    assert {code for code, kind in problems.PROBLEMS.items() if not kind.codes} == CODES.keys()
     used = {code for operation in OPERATIONS for code in operation.problems} | {*problems.ANYWHERE}
-    assert TITLES.keys() - used - {"unauthorized", "forbidden"} == ONLY_ANYWHERE
+    assert CODES.keys() - used - {"unauthorized", "forbidden"} == ONLY_ANYWHERE
 
 
 def test_every_refusal_of_admission_is_one_of_a_submit() -> None:
@@ -88,9 +90,20 @@ def _named(name: str) -> Operation:
 
 
 def test_every_refusal_of_an_item_is_one_of_a_batch_of_which_none_is_admitted() -> None:
-    assert {*problems.PROBLEMS["none_admitted"].codes} == REFUSALS.keys()
+    assert {*problems.PROBLEMS["none_admitted"].codes} == OF_ITEMS.keys()
     many = _named("submitBatch").problems
-    assert REFUSALS.keys() <= {*many}
+    assert OF_ITEMS.keys() <= {*many}
+
+
+def test_every_refusal_of_admission_has_a_kind() -> None:
+    assert {*get_args(Refusal)} <= REFUSALS.keys()
+
+
+def test_a_problem_is_told_with_the_status_of_its_code() -> None:
+    for code, kind in CODES.items():
+        told = Problem(code, "…", retry_after=1 if kind.retryable else None).response()
+        published = {"status": kind.status, "title": kind.title, "retryable": kind.retryable}
+        assert json.loads(told.content).items() >= published.items() <= problems.example(code).items()
 
 
 def test_a_page_of_another_origin_may_read_every_header() -> None:

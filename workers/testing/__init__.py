@@ -203,10 +203,12 @@ def run(
     the handler raises is in what is returned.
     """
     _set_up_django()
-    from workers.testing.trials import Asked, Trial  # only now: it needs Django set up
+    from workers.testing.trials import Arranged, Trial  # only now: it needs Django set up
 
     number = attempt if attempt is not None else 1 if after is None else after.attempt + 1
-    asked = Asked(timeout, deadline, number, after, cancel_at, stop_at, http, fan_out, uploads or {}, budget_left, draw)
+    asked = Arranged(
+        timeout, deadline, number, after, cancel_at, stop_at, http, fan_out, uploads or {}, budget_left, draw
+    )
     return Trial(handler, {} if params is None else params, asked, clock or FakeClock()).run()
 
 

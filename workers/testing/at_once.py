@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from jobs.asking import Asked
+from jobs.door.asking import AskedJob
 from jobs.models import Job
 from jobs.states import State
 from jobs.testing.captured import Submitted
@@ -16,7 +16,7 @@ class RunAtOnce(Submitted):
 
     ran: list[Ran] = field(default_factory=list)
 
-    def become(self, asked: Asked) -> Job:
+    def become(self, asked: AskedJob) -> Job:
         """The job after its one attempt, with its result or error."""
         job = super().become(asked)
         job.started_at = datetime.now(UTC)

@@ -24,6 +24,6 @@ def run_at_once(monkeypatch: pytest.MonkeyPatch) -> "Iterator[RunAtOnce]":
     from workers.testing.at_once import RunAtOnce
 
     running = RunAtOnce()
-    monkeypatch.setattr(submit, "instead", running)
-    monkeypatch.setattr(submit, "keep_instead", running.keep)
+    monkeypatch.setattr(submit, "door_instead", running)
+    monkeypatch.setattr(submit, "storage_instead", running.keep)
     yield running

@@ -33,7 +33,7 @@ class ProcessEnded(BaseException):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Arranged:
     """What the test said; see workers.testing.run."""
 
     timeout: float | None
@@ -52,7 +52,7 @@ class Asked:
 class Trial:
     """One attempt. Raises Refused for what would never become a job."""
 
-    def __init__(self, handler: str | Callable[..., Any], params: Any, asked: Asked, clock: FakeClock) -> None:
+    def __init__(self, handler: str | Callable[..., Any], params: Any, asked: Arranged, clock: FakeClock) -> None:
         self._type = by_hand.type_of(handler)
         self._params, self._class = by_hand.params_of(self._type, params)
         self._asked = asked

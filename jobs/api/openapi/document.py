@@ -10,7 +10,7 @@ from jobs import registry
 from jobs.api.openapi import headers, params, problems
 from jobs.api.openapi.models import REF, component_of
 from jobs.api.openapi.operations import OPERATIONS
-from jobs.api.openapi.parts import ANY_TYPE, JSON, PROBLEM, YAML, Answer, Operation
+from jobs.api.openapi.parts import ANY_TYPE, JSON, PROBLEM, YAML, AnswerType, Operation
 from jobs.registry import JobType
 
 _IN_PATH = {
@@ -170,7 +170,7 @@ def _add(found: dict[str, Any], status: int, text: str, content: dict[str, Any],
         entry["description"] += f" {text}"
 
 
-def _content(answer: Answer) -> dict[str, Any]:
+def _content(answer: AnswerType) -> dict[str, Any]:
     if answer.body is None:
         return {}
     if isinstance(answer.body, dict):

@@ -142,11 +142,12 @@ UPLOAD = {
 CLASS = {
     "name": "light",
     "accepting": True,
-    "paused": False,
     "waiting": 3,
     "max_waiting": 100,
     "running": 2,
     "slots": 2,
+    "workers": 1,
+    "observed_at": "2030-01-31T12:00:00.000Z",
 }
 TYPE = {
     "name": "numbers.square",

@@ -28,7 +28,7 @@ def asked(query: QueryDict, accept: str) -> Format:
     try:
         read = FormatQuery.model_validate(given)
     except ValidationError as error:
-        raise Problem.invalid("invalid_request", "The schema is asked for by format=json or yaml.", error) from None
+        raise Problem.unreadable_query(error, "The schema is asked for by format=json or yaml.") from None
     return read.format or ("yaml" if "yaml" in accept.lower() else "json")
 
 

@@ -1,7 +1,7 @@
 """Submit many jobs at once, read what became of them, and cancel them."""
 
 from jobs.api.openapi import examples, shapes
-from jobs.api.openapi.parts import Answer, Operation
+from jobs.api.openapi.parts import AnswerType, Operation
 from jobs.keys import CANCEL, READ, SUBMIT
 
 BATCHES, ONE_BATCH = "/api/v1/batches", "/api/v1/batches/{batch_id}"
@@ -23,7 +23,7 @@ OPERATIONS = (
         headers=("Idempotency-Key", "Prefer", "X-Deadline-Ms", "traceparent", "X-Weighbridge-Job"),
         body="SubmitBatch",
         answers=(
-            Answer(
+            AnswerType(
                 202,
                 "Admitted. With a key that was used before: the batch of the first request, as it is now.",
                 shapes.SubmittedBatch,
@@ -37,7 +37,7 @@ OPERATIONS = (
                     **_RATE,
                 },
             ),
-            Answer(
+            AnswerType(
                 200,
                 "The caller waited, and the results are final.",
                 shapes.SubmittedBatch,
@@ -72,7 +72,7 @@ OPERATIONS = (
         scope=READ,
         headers=("Prefer", "X-Weighbridge-Job"),
         answers=(
-            Answer(
+            AnswerType(
                 200,
                 "The batch as it is.",
                 shapes.Batch,
@@ -90,7 +90,7 @@ OPERATIONS = (
         tag="Batches",
         scope=CANCEL,
         description="Its results stay as they are then. Asked again, or of a batch that is finished, it changes nothing.",
-        answers=(Answer(200, "The batch as it stays.", shapes.Batch, {"cancelled": examples.CANCELLED_BATCH}),),
+        answers=(AnswerType(200, "The batch as it stays.", shapes.Batch, {"cancelled": examples.CANCELLED_BATCH}),),
         problems=("not_found",),
     ),
 )

@@ -1,7 +1,7 @@
 """What there is: classes, types, and the caller itself."""
 
 from jobs.api.openapi import examples, shapes
-from jobs.api.openapi.parts import Answer, Operation
+from jobs.api.openapi.parts import AnswerType, Operation
 from jobs.keys import READ
 
 OPERATIONS = (
@@ -12,7 +12,7 @@ OPERATIONS = (
         "Read what you may do",
         tag="You",
         scope=READ,
-        answers=(Answer(200, "You.", shapes.Client, {"a client": examples.CLIENT}),),
+        answers=(AnswerType(200, "You.", shapes.Client, {"a client": examples.CLIENT}),),
     ),
     Operation(
         "GET",
@@ -21,7 +21,7 @@ OPERATIONS = (
         "See the room in each class",
         tag="Classes",
         scope=READ,
-        answers=(Answer(200, "All classes.", shapes.CostClasses, {"one class": {"classes": [examples.CLASS]}}),),
+        answers=(AnswerType(200, "All classes.", shapes.CostClasses, {"one class": {"classes": [examples.CLASS]}}),),
     ),
     Operation(
         "GET",
@@ -30,7 +30,7 @@ OPERATIONS = (
         "See the room in one class",
         tag="Classes",
         scope=READ,
-        answers=(Answer(200, "The class.", shapes.CostClass, {"light": examples.CLASS}),),
+        answers=(AnswerType(200, "The class.", shapes.CostClass, {"light": examples.CLASS}),),
         problems=("not_found",),
     ),
     Operation(
@@ -40,7 +40,7 @@ OPERATIONS = (
         "List what can be submitted",
         tag="Types",
         scope=READ,
-        answers=(Answer(200, "All job types.", shapes.JobTypes, {"one type": {"types": [examples.TYPE]}}),),
+        answers=(AnswerType(200, "All job types.", shapes.JobTypes, {"one type": {"types": [examples.TYPE]}}),),
     ),
     Operation(
         "GET",
@@ -49,7 +49,7 @@ OPERATIONS = (
         "See how one type is called",
         tag="Types",
         scope=READ,
-        answers=(Answer(200, "The job type.", shapes.JobType, {"numbers.square": examples.TYPE}),),
+        answers=(AnswerType(200, "The job type.", shapes.JobType, {"numbers.square": examples.TYPE}),),
         problems=("not_found",),
     ),
 )

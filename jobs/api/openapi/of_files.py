@@ -2,7 +2,7 @@
 
 from jobs.api.openapi import examples, shapes
 from jobs.api.openapi.of_jobs import ONE_JOB
-from jobs.api.openapi.parts import ANY_TYPE, BYTES, FILE, Answer, Operation
+from jobs.api.openapi.parts import ANY_TYPE, BYTES, FILE, AnswerType, Operation
 from jobs.keys import READ, SUBMIT
 
 UPLOADS, ONE_UPLOAD = "/api/v1/uploads", "/api/v1/uploads/{upload_id}"
@@ -32,8 +32,8 @@ OPERATIONS = (
         body_media=BYTES,
         body_examples={"a table": "n,square\n12,144\n"},
         answers=(
-            Answer(201, "It is kept.", shapes.Upload, {"a table": examples.UPLOAD}, {"Location": True}),
-            Answer(
+            AnswerType(201, "It is kept.", shapes.Upload, {"a table": examples.UPLOAD}, {"Location": True}),
+            AnswerType(
                 200,
                 "It was kept before, under the same key.",
                 shapes.Upload,
@@ -56,7 +56,7 @@ OPERATIONS = (
         "Read about an upload",
         tag="Files",
         scope=SUBMIT,
-        answers=(Answer(200, "The upload.", shapes.Upload, {"a table": examples.UPLOAD}),),
+        answers=(AnswerType(200, "The upload.", shapes.Upload, {"a table": examples.UPLOAD}),),
         problems=("not_found",),
     ),
     Operation(
@@ -70,7 +70,7 @@ OPERATIONS = (
             "It is gone at once: nothing can be read about it, no new job may name it, and it counts no more for what its client keeps. "
             "A job whose submit had seen it before is admitted all the same, and finds it; the file is removed once no such job is left, a minute later at the earliest."
         ),
-        answers=(Answer(204, "It is gone."),),
+        answers=(AnswerType(204, "It is gone."),),
         problems=("not_found", "upload_in_use"),
     ),
     Operation(
@@ -83,8 +83,8 @@ OPERATIONS = (
         description="Of the Content-Type that its job gave it, as an attachment.",
         headers=("If-None-Match", "Range", "If-Range"),
         answers=(
-            Answer(200, "The file.", FILE, {"a table": "n,square\n12,144\n"}, _A_FILE, media=ANY_TYPE),
-            Answer(
+            AnswerType(200, "The file.", FILE, {"a table": "n,square\n12,144\n"}, _A_FILE, media=ANY_TYPE),
+            AnswerType(
                 206,
                 "One range of it.",
                 FILE,
@@ -92,7 +92,7 @@ OPERATIONS = (
                 {**_A_FILE, "Content-Range": True},
                 media=ANY_TYPE,
             ),
-            Answer(304, "The caller has it.", headers={"ETag.file": True}),
+            AnswerType(304, "The caller has it.", headers={"ETag.file": True}),
         ),
         problems=("not_found", "not_finished", "result_gone", "range_not_satisfiable", "too_many_transfers"),
     ),

@@ -1,7 +1,7 @@
 """Submit, read, wait for, list and cancel jobs."""
 
 from jobs.api.openapi import examples, shapes
-from jobs.api.openapi.parts import Answer, Operation
+from jobs.api.openapi.parts import AnswerType, Operation
 from jobs.api.pages import ChangesQuery, ListQuery
 from jobs.keys import CANCEL, READ, SUBMIT
 
@@ -21,7 +21,7 @@ OPERATIONS = (
         headers=("Idempotency-Key", "Prefer", "X-Deadline-Ms", "traceparent", "X-Weighbridge-Job"),
         body="Submit",
         answers=(
-            Answer(
+            AnswerType(
                 202,
                 "Admitted. With a key that was used before: the job of the first request, as it is now.",
                 shapes.Job,
@@ -35,7 +35,7 @@ OPERATIONS = (
                     **_RATE,
                 },
             ),
-            Answer(
+            AnswerType(
                 200,
                 "The caller waited, and the job has ended.",
                 shapes.Job,
@@ -69,7 +69,7 @@ OPERATIONS = (
         description="Newest first. Go on with `next_cursor` until it is null.",
         query=ListQuery,
         answers=(
-            Answer(
+            AnswerType(
                 200,
                 "A page.",
                 shapes.JobPage,
@@ -95,7 +95,7 @@ OPERATIONS = (
         description="Oldest end first, and resumable: come back with `next_cursor`.",
         query=ChangesQuery,
         answers=(
-            Answer(
+            AnswerType(
                 200,
                 "What has ended since.",
                 shapes.ChangesPage,
@@ -120,7 +120,7 @@ OPERATIONS = (
         description="Also a failed job is 200: the request did not fail.",
         headers=("Prefer", "If-None-Match", "If-Match", "X-Weighbridge-Job"),
         answers=(
-            Answer(
+            AnswerType(
                 200,
                 "The job as it is.",
                 shapes.Job,
@@ -133,7 +133,7 @@ OPERATIONS = (
                     "Vary": False,
                 },
             ),
-            Answer(
+            AnswerType(
                 304,
                 "The caller has this state.",
                 headers={
@@ -157,8 +157,8 @@ OPERATIONS = (
         description="After a 202 the end is always `cancelled`; asked again, it gives the same instant.",
         headers=("If-Match",),
         answers=(
-            Answer(200, "It is cancelled.", shapes.Job, {"cancelled": examples.CANCELLED}),
-            Answer(202, "It runs, and is being ended.", shapes.Job, {"being cancelled": examples.BEING_CANCELLED}),
+            AnswerType(200, "It is cancelled.", shapes.Job, {"cancelled": examples.CANCELLED}),
+            AnswerType(202, "It runs, and is being ended.", shapes.Job, {"being cancelled": examples.BEING_CANCELLED}),
         ),
         problems=("not_found", "not_cancellable", "precondition_failed"),
     ),
@@ -169,7 +169,7 @@ OPERATIONS = (
         "Read a result alone",
         tag="Jobs",
         scope=READ,
-        answers=(Answer(200, "What the job returned: any JSON.", {}, {"an object": {"sum": 14}, "nothing": None}),),
+        answers=(AnswerType(200, "What the job returned: any JSON.", {}, {"an object": {"sum": 14}, "nothing": None}),),
         problems=("not_found", "not_finished", "no_result", "result_gone"),
     ),
 )

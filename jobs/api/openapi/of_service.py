@@ -2,7 +2,7 @@
 
 from jobs.api.openapi import shapes
 from jobs.api.openapi.formats import FormatQuery
-from jobs.api.openapi.parts import YAML, Answer, Operation
+from jobs.api.openapi.parts import YAML, AnswerType, Operation
 
 _PAGE = {"Content-Security-Policy": True}
 
@@ -14,7 +14,7 @@ OPERATIONS = (
         "Does this process live?",
         tag="Health",
         description="Asks nobody; for supervisors.",
-        answers=(Answer(200, "It lives.", shapes.Alive, {"alive": {"status": "ok"}}),),
+        answers=(AnswerType(200, "It lives.", shapes.Alive, {"alive": {"status": "ok"}}),),
     ),
     Operation(
         "GET",
@@ -23,7 +23,7 @@ OPERATIONS = (
         "Can jobs be accepted?",
         tag="Health",
         answers=(
-            Answer(
+            AnswerType(
                 200,
                 "They can.",
                 shapes.Ready,
@@ -36,7 +36,7 @@ OPERATIONS = (
                     }
                 },
             ),
-            Answer(
+            AnswerType(
                 503,
                 "They cannot.",
                 shapes.NotReady,
@@ -53,7 +53,7 @@ OPERATIONS = (
         tag="Health",
         description="Open on loopback; from elsewhere, and through a proxy, a key with `ops:read` is needed.",
         answers=(
-            Answer(
+            AnswerType(
                 200,
                 "Prometheus's text format.",
                 {},
@@ -75,8 +75,8 @@ OPERATIONS = (
         ),
         query=FormatQuery,
         answers=(
-            Answer(200, "An OpenAPI document.", {"type": "object"}, {}, {"Vary": True}),
-            Answer(200, "The same as YAML.", {"type": "object"}, {}, {"Vary": True}, media=YAML),
+            AnswerType(200, "An OpenAPI document.", {"type": "object"}, {}, {"Vary": True}),
+            AnswerType(200, "The same as YAML.", {"type": "object"}, {}, {"Vary": True}, media=YAML),
         ),
         problems=("invalid_request",),
     ),
@@ -86,7 +86,7 @@ OPERATIONS = (
         "readDocs",
         "This document as a page",
         tag="Documentation",
-        answers=(Answer(200, "A page.", {}, {}, _PAGE, media="text/html"),),
+        answers=(AnswerType(200, "A page.", {}, {}, _PAGE, media="text/html"),),
     ),
     Operation(
         "GET",
@@ -94,6 +94,6 @@ OPERATIONS = (
         "readStart",
         "Where everything is",
         tag="Documentation",
-        answers=(Answer(200, "A page.", {}, {}, _PAGE, media="text/html"),),
+        answers=(AnswerType(200, "A page.", {}, {}, _PAGE, media="text/html"),),
     ),
 )

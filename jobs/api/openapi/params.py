@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from jobs.api.batch_bodies import BatchBody
 from jobs.api.openapi.models import REF, schema_of
 from jobs.api.openapi.storable import storable
-from jobs.api.serializers import SubmitBody
+from jobs.door.forms import JobForm
 from jobs.files import upload_ids
 from jobs.registry import JobType
 
@@ -94,7 +94,7 @@ def _body(job_type: JobType, more: dict[str, Any]) -> dict[str, Any]:
 
 def _any_type(more: dict[str, Any]) -> dict[str, Any]:
     """`more`: members beside those that the model has."""
-    schema = _told(SubmitBody, _TOLD)
+    schema = _told(JobForm, _TOLD)
     schema["properties"] |= more
     return schema
 

@@ -13,7 +13,7 @@ Ref = Literal["Submit", "SubmitBatch"]  # a component that is put together from 
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerType:
     """One way to be answered. `headers`: their keys in headers.py → whether it always comes. `body`: None for an answer without one.
 
     Of another media type than JSON or YAML the body is told as a string.
@@ -39,7 +39,7 @@ class Operation:
     path: str
     name: str
     summary: str
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerType, ...]
     tag: str
     scope: str | None = None
     description: str = ""

@@ -1,15 +1,15 @@
 """Every problem that the API answers with (RFC 9457): its status, what it carries beside the standard members, and an example."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from jobs.api.batch_bodies import REFUSALS
-from jobs.api.errors import TITLES
+from jobs.api.codes import CODES
 from jobs.api.openapi import examples
 from jobs.api.openapi.shapes import Count, ItemFailed, Job, Sha256, Shape
+from jobs.door.refusals import OF_ITEMS
 
 
 class NoMembers(Shape):
@@ -29,7 +29,7 @@ class Errors(Shape):
 
 class InBatch(Shape):
     errors: Annotated[
-        list[Place], Field(default_factory=list, description="Only for a batch: which of its items, and what in it.")
+        list[Place], Field(default_factory=list, description="Where in the request; of a batch with the item.")
     ]
 
 
@@ -96,9 +96,9 @@ class ProblemType:
     `codes`: of a refusal that bears one of several, by what it is of; it is retryable or not, as its code is.
     """
 
-    status: int
     detail: str
-    retry_after: bool = False
+    status: int = 0  # the code's own
+    retry_after: bool = False  # as its code is retryable
     members: type[BaseModel] = NoMembers
     example: Mapping[str, Any] = field(default_factory=dict)
     headers: tuple[str, ...] = ()
@@ -108,119 +108,102 @@ class ProblemType:
 _DEPTH = {"waiting": 8, "max_waiting": 8, "running": 2, "slots": 2, "room": 0}
 _RATE = ("RateLimit", "RateLimit-Policy")
 
-PROBLEMS = {
+_TOLD = {
     "batch_too_large": ProblemType(
-        422,
         'Class heavy can never hold more than 10 jobs at once. Send fewer jobs in a batch, or with "atomic": false.',
     ),
-    "bad_request": ProblemType(400, "The body is not valid JSON: expected value at line 1 column 1."),
+    "bad_request": ProblemType("The body is not valid JSON: expected value at line 1 column 1."),
     "digest_mismatch": ProblemType(
-        400,
         "The body's SHA-256 is not that of Content-Digest: it came damaged, or is another; nothing was kept.",
         members=Digest,
         example={"sha256": examples.UPLOAD["sha256"]},
     ),
-    "unauthorized": ProblemType(
-        401, "This key is not known, has expired or was revoked.", headers=("WWW-Authenticate",)
-    ),
-    "forbidden": ProblemType(403, "The key lacks the scope jobs:submit."),
-    "not_found": ProblemType(404, "There is no job of that id."),
-    "method_not_allowed": ProblemType(405, 'Method "PUT" not allowed.', headers=("Allow",)),
-    "too_slow": ProblemType(408, "The body did not come in time; nothing was done.", retry_after=True),
+    "unauthorized": ProblemType("This key is not known, has expired or was revoked.", headers=("WWW-Authenticate",)),
+    "forbidden": ProblemType("The key lacks the scope jobs:submit."),
+    "not_found": ProblemType("There is no job of that id."),
+    "method_not_allowed": ProblemType('Method "PUT" not allowed.', headers=("Allow",)),
+    "too_slow": ProblemType("The body did not come in time; nothing was done."),
     "idempotency_in_flight": ProblemType(
-        409,
-        "Another request with this Idempotency-Key is being admitted; ask again for what became of it.",
-        retry_after=True,
+        "Another request with this Idempotency-Key is being admitted; ask again for what became of it."
     ),
-    "no_result": ProblemType(409, "The job is failed; only one that succeeded has a result."),
+    "no_result": ProblemType("The job is failed; only one that succeeded has a result."),
     "not_cancellable": ProblemType(
-        409, "The job is succeeded; nothing is left to cancel.", members=TheJob, example={"job": examples.SUCCEEDED}
+        "The job is succeeded; nothing is left to cancel.", members=TheJob, example={"job": examples.SUCCEEDED}
     ),
-    "not_finished": ProblemType(409, "The job is running; its result comes when it has succeeded.", retry_after=True),
+    "not_finished": ProblemType("The job is running; its result comes when it has succeeded."),
     "upload_in_use": ProblemType(
-        409, "A job that has not ended, or is yet to be admitted, names this upload; it stays until then."
+        "A job that has not ended, or is yet to be admitted, names this upload; it stays until then."
     ),
-    "result_gone": ProblemType(410, "The result was kept for its time, and is gone; the job is still shown."),
-    "precondition_failed": ProblemType(412, "The job is not as If-Match says.", headers=("ETag",)),
+    "result_gone": ProblemType("The result was kept for its time, and is gone; the job is still shown."),
+    "precondition_failed": ProblemType("The job is not as If-Match says.", headers=("ETag",)),
     "too_large": ProblemType(
-        413, "The body is 90000 bytes; at most 81920 are taken.", members=LimitBytes, example={"limit_bytes": 81_920}
+        "The body is 90000 bytes; at most 81920 are taken.", members=LimitBytes, example={"limit_bytes": 81_920}
     ),
-    "unsupported_media_type": ProblemType(415, "Send the body as application/json, in no Content-Encoding."),
-    "range_not_satisfiable": ProblemType(416, "The file is 16 bytes.", headers=("Content-Range",)),
-    "deadline_infeasible": ProblemType(422, "The deadline has already passed.", members=InBatch),
+    "unsupported_media_type": ProblemType("Send the body as application/json, in no Content-Encoding."),
+    "range_not_satisfiable": ProblemType("The file is 16 bytes.", headers=("Content-Range",)),
+    "deadline_infeasible": ProblemType("The deadline has already passed.", members=InBatch),
     "idempotency_mismatch": ProblemType(
-        422, "The Idempotency-Key 'order-17' was used for another request before; a new request needs a new key."
+        "The Idempotency-Key 'order-17' was used for another request before; a new request needs a new key."
     ),
     "invalid_params": ProblemType(
-        422,
         "The params do not fit numbers.sum_squares.",
         members=Errors,
         example={"errors": [{"loc": ["params", "numbers", "1"], "msg": "Input should be a valid integer"}]},
     ),
     "invalid_request": ProblemType(
-        422,
-        "The request body is not a job to submit.",
+        "This is not a job to submit.",
         members=Errors,
         example={"errors": [{"loc": ["priorty"], "msg": "There is no field of that name."}]},
     ),
     "limit_out_of_range": ProblemType(
-        422,
         "timeout_seconds is 31; it must be from 0.1 to 30 seconds here.",
         members=Errors,
         example={"errors": [{"loc": ["timeout_seconds"], "msg": "must be from 0.1 to 30 seconds here"}]},
     ),
     "unknown_type": ProblemType(
-        422, "There is no job type 'numbers.sum'; GET /api/v1/types lists them.", members=InBatch
+        "There is no job type 'numbers.sum'; GET /api/v1/types lists them.",
+        members=Errors,
+        example={"errors": [{"loc": ["type"], "msg": "There is no job type 'numbers.sum'."}]},
     ),
     "would_deadlock": ProblemType(
-        422,
         "A running job of class heavy would wait for another of its class, and may hold the process that the other one needs.",
         members=TheClass,
         example={"cost_class": "heavy"},
     ),
     "rate_limited": ProblemType(
-        429,
         "This client may submit 60 jobs a minute; there is room for the next one in 3 s.",
-        retry_after=True,
         headers=_RATE,
     ),
     "too_many_jobs": ProblemType(
-        429, "This client has as many jobs waiting and running as it may have at once.", retry_after=True
+        "This client has as many jobs waiting and running as it may have at once.",
+        headers=_RATE,
     ),
     "too_many_transfers": ProblemType(
-        429,
-        "This client has 32 files on their way into this web process, or out of it; come again when one of them is done.",
-        retry_after=True,
+        "This client has 32 files on their way into this web process, or out of it; come again when one of them is done."
     ),
     "uploads_full": ProblemType(
-        429,
         "This client keeps 1073741800 bytes of uploads; it may keep 1073741824. Delete one that no job needs, or wait until the oldest goes.",
-        retry_after=True,
         members=KeptBytes,
         example={"limit_bytes": 1_073_741_824},
     ),
-    "internal_error": ProblemType(500, "The error was logged under this request's id."),
+    "internal_error": ProblemType("The error was logged under this request's id."),
     "queue_full": ProblemType(
-        503,
         "Class heavy is full: 2 running on 2 slots and 8 waiting.",
-        retry_after=True,
         members=Depth,
         example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH},
     ),
     "type_unavailable": ProblemType(
-        503,
         "No live worker of class heavy knows this job type; one may be starting.",
-        retry_after=True,
         members=DepthInBatch,
         example={"retry_after_seconds": 5, "cost_class": "heavy", **_DEPTH, "waiting": 0, "room": 8},
     ),
     "none_admitted": ProblemType(
-        503,
-        "Class heavy is full: 2 running on 2 slots and 8 waiting.",
+        status=503,
+        detail="Class heavy is full: 2 running on 2 slots and 8 waiting.",
         members=NoneAdmitted,
         example={
             "type": "urn:weighbridge:problem:queue_full",
-            "title": TITLES["queue_full"],
+            "title": CODES["queue_full"].title,
             "code": "queue_full",
             "retryable": True,
             "retry_after_seconds": 12,
@@ -229,9 +212,13 @@ PROBLEMS = {
             "room": {"heavy": 0},
             "results": {"a1": examples.CLASS_WAS_FULL, "a2": examples.CLASS_WAS_FULL},
         },
-        codes=tuple(REFUSALS),
+        codes=tuple(OF_ITEMS),
     ),
-    "unavailable": ProblemType(503, "The database cannot be reached now.", retry_after=True, members=Unavailable),
+    "unavailable": ProblemType("The database cannot be reached now.", members=Unavailable),
+}
+PROBLEMS = {
+    code: kind if kind.codes else replace(kind, status=CODES[code].status, retry_after=CODES[code].retryable)
+    for code, kind in _TOLD.items()
 }
 
 # What any request may be answered with: unreadable, too slow, too large, no turn, or our own fault.
@@ -243,7 +230,7 @@ def example(code: str) -> dict[str, Any]:
     kind = PROBLEMS[code]
     return {
         "type": type_of(code),
-        "title": TITLES.get(code, ""),
+        "title": CODES[code].title if code in CODES else "",
         "status": kind.status,
         "detail": kind.detail,
         "code": code,
@@ -258,7 +245,7 @@ def schema(code: str, members: dict[str, Any]) -> dict[str, Any]:
     codes = kind.codes or (code,)
     standard = {
         "type": _one_of([type_of(each) for each in codes]),
-        "title": _one_of([TITLES[each] for each in codes]),
+        "title": _one_of([CODES[each].title for each in codes]),
         "status": {"type": "integer", "const": kind.status},
         "detail": {"type": "string", "description": "What happened, for people."},
         "code": _one_of(codes),
@@ -266,7 +253,7 @@ def schema(code: str, members: dict[str, Any]) -> dict[str, Any]:
     }
     return {
         "type": "object",
-        "description": members.get("description", "") if kind.codes else TITLES[code],
+        "description": members.get("description", "") if kind.codes else CODES[code].title,
         "properties": {**standard, **members.get("properties", {})},
         "required": [*standard, *members.get("required", [])],
         "additionalProperties": False,

@@ -242,11 +242,12 @@ class CostClass(Shape):
 
     name: str
     accepting: bool
-    paused: bool
     waiting: Count
     max_waiting: Count
     running: Count
     slots: Count
+    workers: Annotated[Count, Field(description="Worker nodes that live, each with slots of its own.")]
+    observed_at: Annotated[Instant, Field(description="When it was so, by the database's clock.")]
 
 
 class CostClasses(Shape):

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from jobs import classes, door
+from jobs import classes
+from jobs.door import weighing
 from jobs.registry import JobType
 
 LIGHT = classes.get("light")
@@ -16,28 +17,28 @@ class Params(BaseModel):
 
 
 def _type(cost_class: Any = "light", timeout: float | None = None) -> JobType:
-    return JobType("tests.door", print, Params, cost_class=cost_class, timeout_seconds=timeout)
+    return JobType("tests.weighing", print, Params, cost_class=cost_class, timeout_seconds=timeout)
 
 
 def test_params_become_the_model_and_its_class() -> None:
-    model, cost_class = door.weighed(_type(lambda params: params.text), {"text": "heavy"})
+    model, cost_class = weighing.weighed(_type(lambda params: params.text), {"text": "heavy"})
     assert (model, cost_class) == (Params(text="heavy"), classes.get("heavy"))
     with pytest.raises(ValidationError):
-        door.weighed(_type(), {"text": 5})
+        weighing.weighed(_type(), {"text": 5})
 
 
 @pytest.mark.parametrize("named", ["lite", None, ["light"]])
 def test_an_undeclared_class_is_told_with_its_type(named: Any) -> None:
-    with pytest.raises(door.UndeclaredClass) as told:
-        door.weighed(_type(lambda params: named), {"text": ""})
-    assert str(told.value) == f"Job type 'tests.door' asks for cost class {named!r}; declared are light, heavy."
+    with pytest.raises(weighing.UndeclaredClass) as told:
+        weighing.weighed(_type(lambda params: named), {"text": ""})
+    assert str(told.value) == f"Job type 'tests.weighing' asks for cost class {named!r}; declared are light, heavy."
 
 
 def test_params_may_be_as_large_as_their_class_takes_in_bytes() -> None:
     room = LIGHT.params_bytes - len('{"text":""}')
-    door.weighed(_type(), {"text": "é" * (room // 2)})
-    with pytest.raises(door.ParamsTooLarge) as told:
-        door.weighed(_type(), {"text": "x" * (room + 1)})
+    weighing.weighed(_type(), {"text": "é" * (room // 2)})
+    with pytest.raises(weighing.ParamsTooLarge) as told:
+        weighing.weighed(_type(), {"text": "x" * (room + 1)})
     assert (told.value.size_bytes, told.value.limit_bytes) == (LIGHT.params_bytes + 1, LIGHT.params_bytes)
 
 
@@ -51,17 +52,21 @@ def test_params_may_be_as_large_as_their_class_takes_in_bytes() -> None:
     ],
 )
 def test_a_timeout_is_the_callers_the_types_or_the_classs(declared: Any, asked: Any, limit: float) -> None:
-    assert door.timeout_seconds(_type(timeout=declared), LIGHT, asked, "timeout") == limit
+    assert weighing.timeout_seconds(_type(timeout=declared), LIGHT, asked, "timeout") == limit
 
 
 @pytest.mark.parametrize("asked", [0.05, LIGHT.ceiling_seconds + 0.1, float("nan")])
 def test_a_timeout_out_of_range_is_told_with_its_range(asked: float) -> None:
-    with pytest.raises(door.LimitOutOfRange, match=r"^timeout is .*, but must be from 0\.1 to 30 seconds\.$"):
-        door.timeout_seconds(_type(), LIGHT, asked, "timeout")
+    with pytest.raises(weighing.LimitOutOfRange, match=r"^timeout is .*, but must be from 0\.1 to 30 seconds\.$"):
+        weighing.timeout_seconds(_type(), LIGHT, asked, "timeout")
 
 
 def test_a_caller_may_wait_shorter_than_the_class_lets_it() -> None:
     highest = LIGHT.max_wait_seconds
-    assert [door.max_wait_seconds(LIGHT, asked, "max_wait") for asked in (None, 1, highest)] == [highest, 1, highest]
-    with pytest.raises(door.LimitOutOfRange):
-        door.max_wait_seconds(LIGHT, highest + 1, "max_wait")
+    assert [weighing.max_wait_seconds(LIGHT, asked, "max_wait") for asked in (None, 1, highest)] == [
+        highest,
+        1,
+        highest,
+    ]
+    with pytest.raises(weighing.LimitOutOfRange):
+        weighing.max_wait_seconds(LIGHT, highest + 1, "max_wait")

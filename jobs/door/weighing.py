@@ -1,24 +1,19 @@
-"""What is asked of a job before there is one: params that fit and are not too large, a declared class, limits in range.
+"""Weigh a job: its params, which fit and are not too large, its class, which is declared, and its limits, which are in range.
 
 For whoever lets jobs in, the API, `jobs.submit` and those who run a handler by hand. Nothing is read or written here; what cannot be
 is raised, and each door says it in its own words.
 """
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from jobs import classes
 from jobs.classes import CostClass
 from jobs.registry import JobType
 
 SHORTEST_LIMIT_SECONDS = 0.1
-LONGEST_DEADLINE_SECONDS = 366 * 86_400
-MOST_LABELS = 16
-
-LabelName = Annotated[str, Field(min_length=1, max_length=63)]
-LabelValue = Annotated[str, Field(max_length=255)]
 
 
 class UndeclaredClass(Exception):

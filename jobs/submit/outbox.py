@@ -6,6 +6,7 @@ It ends as admitted, in the statement that makes its job, or as given up, which 
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
@@ -16,23 +17,27 @@ from django.db.models import Count, DateTimeField, F, Min, Q, QuerySet, Value
 from django.db.models.functions import Least, Now
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import asking, telemetry
+from jobs import telemetry
 from jobs.admission import Admitted, EntryGone, Rejected, Replayed
-from jobs.asking import Asked, InvalidJob, RateLimited
-from jobs.door import UndeclaredClass
-from jobs.idempotency import Idempotency, Mismatch
+from jobs.door import asking, entrance
+from jobs.door.asking import IN_PROCESS, AskedJob
+from jobs.door.entrance import RateLimited
+from jobs.door.idempotency import Idempotency, Mismatch
+from jobs.door.invalid import InvalidJob
+from jobs.door.refusals import LASTING
+from jobs.door.weighing import UndeclaredClass
 from jobs.models import ApiClient, Job, OutboxEntry
+from jobs.submit import calls
 
 log = structlog.get_logger(__name__)
 
-State = OutboxEntry.State
+EntryState = OutboxEntry.State
 
 MOST_WAITING = 10_000  # as in a class's waiting room: a look at all of them stays cheap
 BATCH = 100  # entries of one class in one run of the sweep, so that the other sweeps get their turn
 NEXT_TRY_SECONDS = 5.0  # after what no Retry-After was said for
 LONGEST_PAUSE_SECONDS = 30.0  # a class without workers says 300 s; when they are back, nobody should wait so long
 SHORTEST_TRYING_SECONDS, LONGEST_TRYING_SECONDS = 1, 7 * 86_400
-FINAL = frozenset({"deadline_infeasible", "idempotency_mismatch"})  # what no later try can cure
 
 
 class OutboxFull(RuntimeError):
@@ -42,14 +47,14 @@ class OutboxFull(RuntimeError):
         super().__init__(f"{MOST_WAITING} jobs wait in the outbox already; nothing was written.")
 
 
-def write(asked: Asked, keep_trying_seconds: float | None) -> UUID:
+def write(asked: AskedJob, keep_trying_seconds: float | None) -> UUID:
     """An entry in the caller's transaction, which is tried at its commit; without one at once. Its id.
 
     Raises InvalidJob, UnknownClient and OutboxFull; then nothing is written.
     """
     patience = _patience(keep_trying_seconds)
     # Not made here, or whoever makes it too would wait for the end of the caller's transaction.
-    client = asking.client_there(asked.client)
+    client = calls.client_there(asked.client)
     cost_class = asking.submission(asked, client or ApiClient(name=asked.client)).cost_class
     if _waiting()[:MOST_WAITING].count() == MOST_WAITING:
         raise OutboxFull
@@ -87,7 +92,7 @@ def _patience(asked: float | None) -> float:
     return asked
 
 
-def _deadline(asked: Asked) -> Any:
+def _deadline(asked: AskedJob) -> Any:
     """As the database's clock has it, for a column; None if there is none."""
     given: list[Any] = []
     if asked.deadline_seconds is not None:
@@ -155,8 +160,8 @@ def try_one(entry_id: UUID) -> Outcome:
     if entry is None:
         return "gone"
     try:
-        client = entry.client or asking.client_named(asking.IN_PROCESS)
-        answer = asking.come_in(_as_asked(entry), client, entry.pk, counted=_is_counted(entry))
+        client = entry.client or calls.client_named(IN_PROCESS)
+        answer = _ask(entry, client)
     except EntryGone:
         return "gone"
     except InvalidJob as error:  # an older or newer process may know the type, or other limits
@@ -179,13 +184,19 @@ def try_one(entry_id: UUID) -> Outcome:
             return _refused(entry, answer.reason, answer.retry_after_seconds)
 
 
+def _ask(entry: OutboxEntry, client: ApiClient) -> entrance.Answer:
+    asked = _as_asked(entry)
+    submission = partial(asking.submission, asked, client, entry.pk)
+    return entrance.come_in(client, asked.idempotency, submission, counted=_is_counted(entry)).answer
+
+
 def _is_counted(entry: OutboxEntry) -> bool:
     """As _UNCOUNTED has it for many."""
     return entry.tries > 0 and entry.reason != "rate_limited"
 
 
-def _as_asked(entry: OutboxEntry) -> Asked:
-    return Asked(
+def _as_asked(entry: OutboxEntry) -> AskedJob:
+    return AskedJob(
         type=entry.type,
         params=entry.params,
         labels=entry.labels,
@@ -201,7 +212,7 @@ def _as_asked(entry: OutboxEntry) -> Asked:
 def _found(entry: OutboxEntry, job: Job) -> Outcome:
     """Its key stands for a job that there was before: unlike admission that makes nothing, so the entry may be written by itself."""
     still = _waiting().filter(pk=entry.pk)
-    if still.update(state=State.ADMITTED, job=job, ended_at=Now(), reason="", params={}, tries=F("tries") + 1):
+    if still.update(state=EntryState.ADMITTED, job=job, ended_at=Now(), reason="", params={}, tries=F("tries") + 1):
         return _told_admitted(entry, job)
     return "gone"
 
@@ -215,8 +226,8 @@ def _told_admitted(entry: OutboxEntry, job: Job) -> Outcome:
 def _refused(entry: OutboxEntry, reason: str, after_seconds: float = NEXT_TRY_SECONDS) -> Outcome:
     """Given up if it cannot be cured or its time is over by the database's clock; else there is a next try, the last one at the very end."""
     still = _waiting().filter(pk=entry.pk)
-    over = still if reason in FINAL else still.filter(try_until__lte=Now())
-    if over.update(state=State.GIVEN_UP, ended_at=Now(), reason=reason, tries=F("tries") + 1):
+    over = still if reason in LASTING else still.filter(try_until__lte=Now())
+    if over.update(state=EntryState.GIVEN_UP, ended_at=Now(), reason=reason, tries=F("tries") + 1):
         telemetry.OUTBOX.labels("given_up").inc()
         log.warning("outbox_given_up", entry_id=str(entry.pk), type=entry.type, client=_client_of(entry), reason=reason)
         return "given_up"
@@ -229,11 +240,11 @@ _AFTER: dict[str, Outcome] = {"queue_full": "full", "unavailable": "full", "rate
 
 
 def _client_of(entry: OutboxEntry) -> str:
-    return entry.client.name if entry.client else asking.IN_PROCESS
+    return entry.client.name if entry.client else IN_PROCESS
 
 
 def _waiting() -> QuerySet[OutboxEntry]:
-    return OutboxEntry.objects.filter(state=State.WAITING)
+    return OutboxEntry.objects.filter(state=EntryState.WAITING)
 
 
 def depth() -> Iterator[tuple[str, int, float]]:

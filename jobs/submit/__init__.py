@@ -12,23 +12,27 @@ nothing of it is left; what no job can be made of is raised.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from io import BytesIO
-from typing import IO, Any, Literal, overload
+from typing import IO, Any, Literal, Unpack, overload
 from uuid import UUID
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from pydantic import BaseModel
 
-from jobs import asking, outbox
 from jobs.admission import Admitted, Rejected, Replayed
-from jobs.asking import IN_PROCESS, Answer, Asked, InvalidJob, RateLimited, UnknownClient
+from jobs.door import asking, entrance
+from jobs.door.asking import IN_PROCESS, AskedJob
+from jobs.door.entrance import Answer, RateLimited
+from jobs.door.idempotency import BadKey, Mismatch
+from jobs.door.invalid import InvalidJob
 from jobs.files import uploads
 from jobs.files.room import NoRoom
 from jobs.files.spool import Spool, SpoolFull
-from jobs.idempotency import BadKey, Mismatch
-from jobs.outbox import OutboxFull
+from jobs.models import ApiClient
+from jobs.submit import calls, outbox
+from jobs.submit.calls import Options, UnknownClient
+from jobs.submit.outbox import OutboxFull
 
 __all__ = [
     "IN_PROCESS",
@@ -65,8 +69,8 @@ class InTransaction(RuntimeError):
 
 
 # Tests put a function here that takes what is asked for, in the place of the door: jobs.testing.
-instead: Callable[[Asked, bool], Answer | Deferred] | None = None
-keep_instead: Callable[[bytes], str] | None = None  # and one in the place of the storage
+door_instead: Callable[[AskedJob, bool], Answer | Deferred] | None = None
+storage_instead: Callable[[bytes], str] | None = None  # and one in the place of the storage
 
 
 @overload
@@ -74,15 +78,8 @@ def submit(
     type: str,
     params: Mapping[str, Any] | BaseModel | None = None,
     *,
-    key: str | None = None,
-    client: str = IN_PROCESS,
-    labels: Mapping[str, str] | None = None,
-    timeout_seconds: float | None = None,
-    max_wait_seconds: float | None = None,
-    deadline_seconds: float | None = None,
-    deadline_at: datetime | None = None,
-    traceparent: str = "",
     on_commit: Literal[False] = False,
+    **options: Unpack[Options],
 ) -> Answer: ...
 
 
@@ -91,16 +88,9 @@ def submit(
     type: str,
     params: Mapping[str, Any] | BaseModel | None = None,
     *,
-    key: str | None = None,
-    client: str = IN_PROCESS,
-    labels: Mapping[str, str] | None = None,
-    timeout_seconds: float | None = None,
-    max_wait_seconds: float | None = None,
-    deadline_seconds: float | None = None,
-    deadline_at: datetime | None = None,
-    traceparent: str = "",
     on_commit: Literal[True],
     keep_trying_seconds: float | None = None,
+    **options: Unpack[Options],
 ) -> Deferred: ...
 
 
@@ -108,16 +98,9 @@ def submit(
     type: str,
     params: Mapping[str, Any] | BaseModel | None = None,
     *,
-    key: str | None = None,
-    client: str = IN_PROCESS,
-    labels: Mapping[str, str] | None = None,
-    timeout_seconds: float | None = None,
-    max_wait_seconds: float | None = None,
-    deadline_seconds: float | None = None,
-    deadline_at: datetime | None = None,
-    traceparent: str = "",
     on_commit: bool = False,
     keep_trying_seconds: float | None = None,
+    **options: Unpack[Options],
 ) -> Answer | Deferred:
     """Ask for one job, now, or with `on_commit` once the caller's transaction is committed.
 
@@ -136,23 +119,16 @@ def submit(
     OutboxFull, and Django's OperationalError when the database is away.
     """
     _refuse_place(on_commit)
-    asked = asking.read(
-        type,
-        params,
-        labels=labels,
-        client=client,
-        key=key,
-        timeout_seconds=timeout_seconds,
-        max_wait_seconds=max_wait_seconds,
-        deadline_seconds=deadline_seconds,
-        deadline_at=deadline_at,
-        traceparent=traceparent,
-    )
-    if instead is not None:
-        return instead(asked, on_commit)
+    asked = calls.read(type, params, options)
+    if door_instead is not None:
+        return door_instead(asked, on_commit)
     if on_commit:
         return Deferred(outbox.write(asked, keep_trying_seconds))
-    return asking.come_in(asked, asking.client_named(asked.client))
+    return _come_in(asked, calls.client_named(asked.client))
+
+
+def _come_in(asked: AskedJob, client: ApiClient) -> Answer:
+    return entrance.come_in(client, asked.idempotency, lambda: asking.submission(asked, client)).answer
 
 
 def _refuse_place(on_commit: bool) -> None:
@@ -186,9 +162,9 @@ def keep_upload(content: bytes | IO[bytes], *, client: str = IN_PROCESS) -> str:
         raise InTransaction(
             "keep_upload() was called inside a transaction, whose rollback no file goes with. Call it before."
         )
-    if keep_instead is not None:
-        return keep_instead(content if isinstance(content, bytes) else content.read())
-    owner = asking.client_named(client)
+    if storage_instead is not None:
+        return storage_instead(content if isinstance(content, bytes) else content.read())
+    owner = calls.client_named(client)
     with Spool(settings.WEIGHBRIDGE_MAX_UPLOAD_BYTES) as spool:
         _fill(spool, BytesIO(content) if isinstance(content, bytes) else content)
         return str(uploads.keep(owner, spool).upload.pk)

@@ -1,0 +1,26 @@
+"""The room in each cost class, as callers may see it."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import classes, queries
+from jobs.api import serializers
+from jobs.api.errors import Problem
+from jobs.api.view import View
+from jobs.keys import READ
+
+
+class Classes(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request) -> Response:
+        return Response({"classes": [serializers.cost_class(view) for view in queries.class_views()]})
+
+
+class OneClass(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request, name: str) -> Response:
+        if name not in classes.declared():
+            raise Problem.not_found("There is no cost class of that name.")
+        return Response(serializers.cost_class(queries.class_view(name)))

@@ -1,0 +1,132 @@
+"""What admission and quotas refuse, as problems: of a job, of a batch, and of its items."""
+
+from typing import Any
+
+from jobs.admission import Rejected
+from jobs.api.errors import Problem
+from jobs.batches import BatchRejected
+from jobs.door.quotas import WINDOW_SECONDS, Rate
+from jobs.door.refusals import REFUSALS
+
+_OF_A_CLASS = {"queue_full", "type_unavailable"}  # which say more: what was seen of it
+
+
+def job(rejected: Rejected) -> Problem:
+    after = rejected.retry_after_seconds
+    if REFUSALS[rejected.reason].status == 503:
+        depth = {"retry_after_seconds": after, "cost_class": rejected.cost_class.name, **_depth(rejected)}
+        return Problem(rejected.reason, _of_the_class(rejected), retry_after=after, **depth)
+    headers = _quota_headers(rejected)
+    return Problem(
+        rejected.reason, _of_the_client(rejected), retry_after=_unless_lasting(rejected.reason, after), headers=headers
+    )
+
+
+def _unless_lasting(reason: str, after_seconds: int) -> int | None:
+    return after_seconds if REFUSALS[reason].retryable else None
+
+
+def _of_the_class(rejected: Rejected) -> str:
+    room, name = rejected.room, rejected.cost_class.name
+    if rejected.reason == "unavailable" or room is None:
+        return f"So many jobs are being submitted to class {name} that this one got no turn within a second."
+    if rejected.reason == "type_unavailable":
+        return f"No live worker of class {name} knows this job type; one may be starting."
+    if room.slots == 0:
+        return f"Class {name} is full and no worker of it is alive to drain it; when it will be is not known."
+    return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
+
+
+def _of_the_client(rejected: Rejected) -> str:
+    if rejected.quota is not None and rejected.quota.left:
+        quota = rejected.quota
+        return f"This client may have {quota.most} jobs waiting and running at once, and so {quota.left} more now."
+    return _SENTENCES[rejected.reason]
+
+
+_SENTENCES = {
+    "deadline_infeasible": "The deadline has already passed.",
+    "idempotency_in_flight": "Another request with this Idempotency-Key is being admitted; ask again for what became of it.",
+    "too_many_jobs": "This client has as many jobs waiting and running as it may have at once.",
+}
+
+
+def _depth(rejected: Rejected) -> dict[str, Any]:
+    if rejected.room is None:
+        return {}
+    max_waiting = rejected.cost_class.max_waiting
+    return {
+        "waiting": rejected.room.waiting,
+        "max_waiting": max_waiting,
+        "running": rejected.room.running,
+        "slots": rejected.room.slots,
+        "room": rejected.room.free(max_waiting),
+    }
+
+
+def _quota_headers(rejected: Rejected) -> dict[str, str]:
+    quota, after = rejected.quota, rejected.retry_after_seconds
+    if quota is None:
+        return {}
+    return {"RateLimit-Policy": f'"jobs";q={quota.most}', "RateLimit": f'"jobs";r={quota.left};t={after}'}
+
+
+def rate_limited(rate: Rate) -> Problem:
+    sentence = f"This client may submit {rate.limit} jobs a minute; there is room for the next one in {rate.more_in_seconds} s."
+    return Problem("rate_limited", sentence, retry_after=rate.more_in_seconds, headers=rate_headers(rate))
+
+
+def rate_headers(rate: Rate) -> dict[str, str]:
+    """As the IETF's draft has them: the policy, and what is left of it."""
+    return {
+        "RateLimit-Policy": f'"submits";q={rate.limit};w={WINDOW_SECONDS}',
+        "RateLimit": f'"submits";r={rate.remaining};t={rate.more_in_seconds}',
+    }
+
+
+# ── Batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def batch(answer: BatchRejected) -> Problem:
+    """Of the whole batch: as of one of its jobs, with the item that decided it, or the verdict on each."""
+    rejected = answer.rejected
+    if rejected.reason == "batch_too_large":
+        room = rejected.room
+        bound = rejected.cost_class.max_waiting + max(rejected.cost_class.processes, room.slots if room else 0)
+        return too_large(f"Class {rejected.cost_class.name} can never hold more than {bound} jobs at once.")
+    if answer.items:
+        return _none_admitted(answer)
+    problem = job(rejected)
+    if answer.item is not None:
+        problem.detail = f"Item {answer.item!r}: {problem.detail}"
+        problem.members["errors"] = [{"loc": ["jobs", answer.item], "msg": problem.detail}]
+    return problem
+
+
+def _none_admitted(answer: BatchRejected) -> Problem:
+    """503, whatever each was refused for. To come back is of no use only where each was refused for good."""
+    reason, after = answer.rejected.reason, answer.rejected.retry_after_seconds
+    if reason in _OF_A_CLASS:
+        problem = job(answer.rejected)
+    else:
+        named = next(name for name, said in answer.items.items() if said == reason)
+        sentence = f"None of its jobs was admitted. Item {named!r}: {REFUSALS[reason].of_item}"
+        problem = Problem(reason, sentence, status=503, retry_after=_unless_lasting(reason, after))
+    problem.members["results"] = {name: item(said) for name, said in answer.items.items()}
+    problem.members["room"] = dict(answer.free)
+    return problem
+
+
+def too_large(why: str) -> Problem:
+    return Problem("batch_too_large", f'{why} Send fewer jobs in a batch, or with "atomic": false.')
+
+
+def item(reason: str) -> dict[str, Any]:
+    """One that was refused, as a batch shows it."""
+    return item_failed(reason, REFUSALS[reason].of_item, retryable=REFUSALS[reason].retryable)
+
+
+def item_failed(code: str, message: str, *, retryable: bool = False, job_id: str | None = None) -> dict[str, Any]:
+    """With an error of the shape of a job's own."""
+    error = {"code": code, "message": message, "retryable": retryable, "stopped_by": None, "details": None}
+    return {"ok": False, "error": error, "job": job_id}

@@ -1,0 +1,27 @@
+"""What can be submitted."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import registry
+from jobs.api import serializers
+from jobs.api.errors import Problem
+from jobs.api.view import View
+from jobs.keys import READ
+
+
+class Types(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request) -> Response:
+        return Response({"types": [serializers.job_type(job_type) for job_type in registry.all_types()]})
+
+
+class OneType(View):
+    scopes = {"GET": READ}
+
+    def get(self, request: Request, name: str) -> Response:
+        job_type = registry.get(name)
+        if job_type is None:
+            raise Problem.not_found("There is no job type of that name.")
+        return Response(serializers.job_type(job_type))

@@ -1,0 +1,41 @@
+"""What all views of this API share."""
+
+from typing import Any, cast
+
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from jobs.api import pages
+from jobs.keys import READ
+from jobs.models import ApiClient
+
+POLL_AFTER_SECONDS = 1  # told to whoever asks for what has not ended
+
+
+class View(APIView):
+    """A view of this API; `scopes` names what a key needs for each method."""
+
+    http_method_names = ["get", "head", "post", "delete"]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        pages.refuse_unreadable(request.META["QUERY_STRING"])
+
+
+def caller_of(request: Request) -> ApiClient:
+    """Whom BearerKey let in."""
+    return cast(ApiClient, request.user)
+
+
+def may_read(request: Request) -> bool:
+    """Who may submit or cancel, but not read, is told no results."""
+    credentials: Any = request.auth
+    return READ in credentials.scopes
+
+
+def vary(request: Request) -> dict[str, str]:
+    return {"Vary": "Prefer"} if "Prefer" in request.headers else {}
+
+
+def when_to_ask(over: bool) -> dict[str, str]:
+    return {} if over else {"Retry-After": str(POLL_AFTER_SECONDS)}

@@ -1,0 +1,114 @@
+"""What was asked for, by whichever way, and the submission that is made of it (P7, P9)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jobs import registry
+from jobs.admission import Submission
+from jobs.classes import CostClass
+from jobs.door import weighing
+from jobs.door.forms import JobForm
+from jobs.door.idempotency import Idempotency
+from jobs.door.invalid import InvalidJob, UnknownType, places
+from jobs.files import uploads
+from jobs.models import ApiClient
+from jobs.registry import JobType
+
+IN_PROCESS = "(in-process)"  # the client of calls that name none; no caller over HTTP is called so, unless somebody gives it a key
+
+
+@dataclass(frozen=True)
+class AskedJob:
+    """One job as it was asked for. `params` and `labels` are what JSON makes of them; None is what the type or its class says."""
+
+    type: str
+    params: dict[str, Any]
+    labels: dict[str, str]
+    client: str = IN_PROCESS
+    timeout_seconds: float | None = None
+    max_wait_seconds: float | None = None
+    deadline_seconds: float | None = None  # of this and deadline_at, the earlier counts
+    deadline_at: datetime | None = None
+    idempotency: Idempotency | None = None
+    request_id: str = ""
+    traceparent: str = ""
+
+    @property
+    def key(self) -> str | None:
+        return None if self.idempotency is None else self.idempotency.key
+
+
+def form(said: Any) -> JobForm:
+    """Of JSON. Raises InvalidJob. The type is not looked at yet."""
+    try:
+        return JobForm.model_validate(said)
+    except ValidationError as error:
+        raise InvalidJob("invalid_request", "This is not a job to submit.", places(error)) from None
+
+
+def submission(
+    asked: AskedJob, client: ApiClient, outbox_id: UUID | None = None, *, look_for_uploads: bool = True
+) -> Submission:
+    """What the job would be. Raises InvalidJob, and UndeclaredClass, which is the fault of the type's author.
+
+    look_for_uploads: whether those that the params name must be the client's; False where no database is asked.
+    """
+    job_type = registry.get(asked.type)
+    if job_type is None:
+        raise UnknownType(asked.type, registry.names())
+    owner = client if look_for_uploads else None
+    cost_class = _class_for(job_type, asked.params, owner, named_before=outbox_id is not None)
+    timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
+    return Submission(
+        client=client,
+        type=job_type.name,
+        cost_class=cost_class,
+        params=asked.params,
+        timeout_seconds=timeout_seconds,
+        max_wait_seconds=max_wait_seconds,
+        labels=asked.labels,
+        deadline_in_seconds=None if asked.deadline_seconds is None else max(0.0, asked.deadline_seconds),
+        deadline_at=asked.deadline_at,
+        max_attempts=job_type.max_attempts,
+        max_deliveries=job_type.max_deliveries,
+        request_id=asked.request_id,
+        traceparent=asked.traceparent,
+        idempotency=asked.idempotency,
+        outbox_id=outbox_id,
+    )
+
+
+def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool) -> CostClass:
+    """Of params whose uploads are the owner's, if there is one to be asked for."""
+    do_not_fit = f"The params do not fit {job_type.name}."
+    try:
+        model, cost_class = weighing.weighed(job_type, params)
+        if owner is not None:
+            uploads.refuse_unknown(owner.pk, model, named_before=named_before)
+        return cost_class
+    except uploads.UnknownUploads as error:
+        # As any other param that is not valid: whether another client has such an upload is nobody else's business.
+        errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]
+        raise InvalidJob("invalid_params", do_not_fit, errors) from None
+    except ValidationError as error:
+        raise InvalidJob("invalid_params", do_not_fit, places(error, "params")) from None
+    except weighing.ParamsTooLarge as error:
+        errors = [{"loc": ["params"], "msg": str(error)}]
+        raise InvalidJob("too_large", str(error), errors, limit_bytes=error.limit_bytes) from None
+
+
+def _limits(job_type: JobType, cost_class: CostClass, asked: AskedJob) -> tuple[float, float]:
+    """The timeout and the longest wait, in seconds."""
+    try:
+        return (
+            weighing.timeout_seconds(job_type, cost_class, asked.timeout_seconds, "timeout_seconds"),
+            weighing.max_wait_seconds(cost_class, asked.max_wait_seconds, "max_wait_seconds"),
+        )
+    except weighing.LimitOutOfRange as error:
+        message = f"must be from {error.lowest:g} to {error.highest:g} seconds here"
+        sentence = f"{error.name} is {error.asked:g}; it {message}."
+        raise InvalidJob("limit_out_of_range", sentence, [{"loc": [error.name], "msg": message}]) from None

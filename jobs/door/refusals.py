@@ -1,0 +1,60 @@
+"""Every way to be refused at the door, said once: the API's problems, the verdicts on items of a batch, the outbox and the published schema draw on this.
+
+A code is added here, and to `states.Refusal` if admission may say it; a test misses it anywhere else.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RefusalKind:
+    """Of one code: what it is called, its HTTP status, and whether it is of use to come back with the same request.
+
+    of_item: a sentence about one item of a batch that was refused for it; empty if none is by itself.
+    """
+
+    title: str
+    status: int
+    retryable: bool = False
+    of_item: str = ""
+
+
+REFUSALS = {
+    "batch_too_large": RefusalKind("The batch can never be admitted as a whole.", 422),
+    "deadline_infeasible": RefusalKind(
+        "The deadline cannot be met.", 422, of_item="Its own deadline had already passed."
+    ),
+    "idempotency_in_flight": RefusalKind("The first request of this key is still being answered.", 409, retryable=True),
+    "idempotency_mismatch": RefusalKind(
+        "This key belongs to another request.", 422, of_item="Its key belongs to another request."
+    ),
+    "invalid_params": RefusalKind("The params are not valid.", 422),
+    "invalid_request": RefusalKind("The request is not valid.", 422),
+    "limit_out_of_range": RefusalKind("A limit is out of its range.", 422),
+    "queue_full": RefusalKind("The class is full.", 503, retryable=True, of_item="Its class was full."),
+    "rate_limited": RefusalKind(
+        "This client submits too often.",
+        429,
+        retryable=True,
+        of_item="The client had submitted as many jobs in a minute as it may.",
+    ),
+    "too_large": RefusalKind("The request is too large.", 413),
+    "too_many_jobs": RefusalKind(
+        "This client has as many jobs as it may have.",
+        429,
+        retryable=True,
+        of_item="The client had as many jobs waiting and running as it may have at once.",
+    ),
+    "type_unavailable": RefusalKind(
+        "No worker runs this job type now.",
+        503,
+        retryable=True,
+        of_item="No live worker of its class knew its type.",
+    ),
+    "unavailable": RefusalKind("Jobs cannot be accepted now.", 503, retryable=True),
+    "unknown_type": RefusalKind("There is no such job type.", 422),
+    "would_deadlock": RefusalKind("This job would wait for itself.", 422),
+}
+
+OF_ITEMS = {code: kind for code, kind in REFUSALS.items() if kind.of_item}
+LASTING = frozenset(code for code, kind in OF_ITEMS.items() if not kind.retryable)  # what no later try can cure

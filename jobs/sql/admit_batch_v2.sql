@@ -1,0 +1,169 @@
+-- Decide about the jobs of one batch and insert those that are admitted, in one round trip (P1, P2, P3, P6, P7, P8). What
+-- admit_v2 is for one job: VOLATILE, called in autocommit at READ COMMITTED, nobody waits longer than a second for a lock.
+-- admit_batch_v1 in parts, and of an atomic batch too a deadline that has passed is told before a class that is full (P7).
+--
+-- p_items: as batch_items_v1 reads them. Out: the verdict on the batch (`about`: the item, class, key or number of places that decided it), the verdict on each item by
+-- position, and each class's room as it was counted. Only 'admitted' has written anything. Atomic: the first item that cannot be admitted decides.
+CREATE FUNCTION admit_batch_v2(
+    p_client bigint, p_atomic boolean, p_items jsonb, p_deadline_in interval, p_deadline_at timestamptz, p_beat interval,
+    p_max_jobs integer, p_request_id text, p_traceparent text, p_key text, p_fingerprint text
+) RETURNS TABLE (verdict text, about text, batch_id uuid, verdicts text[], rooms jsonb)
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
+DECLARE
+    earlier uuid[] := array_fill(NULL::uuid, ARRAY[jsonb_array_length(p_items)]);  -- jobs that items' own keys stand for
+    began timestamptz;
+    instant timestamptz;
+    cut_off timestamptz;
+    places integer;
+    of_class jsonb := '{}';  -- places that are left in each class
+    of_client integer;  -- and of the client's quota; NULL without one
+    under_the_locks boolean;
+    not_granted text;
+    item record;
+    asked record;
+    room record;
+    known record;
+BEGIN
+    verdicts := array_fill(NULL::text, ARRAY[jsonb_array_length(p_items)]);  -- NULL: nothing speaks against it so far
+    rooms := '{}';
+
+    -- 1. Keys: what was accepted before is answered whatever has changed since.
+    not_granted := lock_all_v1(ARRAY(
+        SELECT 'key:' || p_client || ':' || each.key FROM batch_items_v1(p_items) each WHERE each.key IS NOT NULL
+        UNION SELECT 'key:' || p_client || ':' || p_key WHERE p_key IS NOT NULL));
+    IF not_granted IS NOT NULL THEN
+        verdict := 'idempotency_in_flight';
+        about := substr(not_granted, length('key:' || p_client || ':') + 1);
+        RETURN NEXT; RETURN;
+    END IF;
+    SELECT stored.batch_id AS batch, stored.fingerprint INTO known FROM jobs_idempotencykey stored
+    WHERE stored.client_id = p_client AND stored.key = p_key;
+    IF FOUND THEN
+        verdict := CASE known.fingerprint WHEN p_fingerprint THEN 'replayed' ELSE 'idempotency_mismatch' END;
+        about := p_key;
+        batch_id := known.batch;
+        RETURN NEXT; RETURN;
+    END IF;
+    FOR item IN
+        SELECT each.position, each.key, each.refused, stored.job_id AS job, stored.fingerprint = each.fingerprint AS same
+        FROM batch_items_v1(p_items) each
+        LEFT JOIN jobs_idempotencykey stored ON stored.client_id = p_client AND stored.key = each.key
+        WHERE stored.key IS NOT NULL OR each.refused IS NOT NULL ORDER BY each.position
+    LOOP
+        IF item.same IS NULL THEN
+            verdicts[item.position] := item.refused;
+        ELSIF item.same THEN
+            verdicts[item.position] := 'replayed';
+            earlier[item.position] := item.job;
+        ELSIF p_atomic THEN
+            verdict := 'idempotency_mismatch';
+            about := item.key;
+            RETURN NEXT; RETURN;
+        ELSE
+            verdicts[item.position] := 'idempotency_mismatch';
+        END IF;
+    END LOOP;
+
+    -- 2. The client's quota.
+    IF p_max_jobs IS NOT NULL AND array_position(verdicts, NULL) IS NOT NULL THEN
+        of_client := client_places_v1(p_client, p_max_jobs);
+        IF p_atomic AND cardinality(array_positions(verdicts, NULL)) > of_client THEN
+            verdict := 'too_many_jobs';
+            about := of_client;
+            RETURN NEXT; RETURN;
+        ELSIF of_client = 0 THEN
+            verdicts := array_replace(verdicts, NULL, 'too_many_jobs');
+        END IF;
+    END IF;
+
+    -- 3. Deadlines, then room. First without the classes' locks, since what is plainly refused needs none: of each item only what no other one has a
+    -- say in. Then under them, where a place, of the class and of the quota, is spent only by what is admitted.
+    began := clock_timestamp();
+    cut_off := least(began + p_deadline_in, p_deadline_at);  -- of two, the earlier; NULL if there is none
+    FOREACH under_the_locks IN ARRAY ARRAY[false, true] LOOP
+        EXIT WHEN array_position(verdicts, NULL) IS NULL;
+        IF under_the_locks THEN
+            not_granted := lock_all_v1(ARRAY(
+                SELECT 'class:' || each.cost_class FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL));
+            IF not_granted IS NOT NULL THEN
+                verdict := 'unavailable';
+                about := substr(not_granted, length('class:') + 1);
+                RETURN NEXT; RETURN;
+            END IF;
+        END IF;
+        FOR asked IN
+            SELECT each.cost_class, max(each.max_waiting) AS max_waiting
+            FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY 1
+        LOOP
+            SELECT * INTO room FROM class_room_v1(asked.cost_class, p_beat);
+            rooms := rooms || jsonb_build_object(asked.cost_class, jsonb_build_array(room.waiting, room.running, room.slots));
+            places := greatest(0, room.slots + asked.max_waiting - room.waiting - room.running);
+            of_class := of_class || jsonb_build_object(asked.cost_class, places);
+        END LOOP;
+        -- Not from before the wait, and not from before the counts (P3).
+        instant := clock_timestamp();
+        IF cut_off <= instant THEN
+            verdict := 'deadline_infeasible';
+            RETURN NEXT; RETURN;
+        END IF;
+        FOR item IN
+            SELECT each.position, each.name FROM batch_items_v1(p_items) each
+            WHERE verdicts[each.position] IS NULL
+              AND least(began + make_interval(secs => each.deadline_in), each.deadline_at) <= instant ORDER BY each.position
+        LOOP
+            IF p_atomic THEN
+                verdict := 'deadline_infeasible';
+                about := item.name;
+                RETURN NEXT; RETURN;
+            END IF;
+            verdicts[item.position] := 'deadline_infeasible';
+        END LOOP;
+        IF p_atomic THEN
+            SELECT each.cost_class COLLATE "C" AS name,
+                   count(*) > max(greatest((rooms -> each.cost_class ->> 2)::integer, each.processes) + each.max_waiting) AS never INTO asked
+            FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY each.cost_class
+            HAVING count(*) > (of_class ->> each.cost_class)::integer ORDER BY 1 LIMIT 1;
+            IF FOUND THEN
+                verdict := CASE WHEN asked.never THEN 'batch_too_large' ELSE 'queue_full' END;
+                about := asked.name;
+                RETURN NEXT; RETURN;
+            END IF;
+        END IF;
+        FOR item IN
+            SELECT each.position, each.name, each.cost_class,
+                   NOT under_the_locks AND (rooms -> each.cost_class ->> 2)::integer > 0
+                       AND NOT type_known_v1(each.cost_class, each.type, p_beat) AS unknown
+            FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL ORDER BY each.position
+        LOOP
+            places := (of_class ->> item.cost_class)::integer;
+            IF places = 0 THEN  -- never of an atomic one
+                verdicts[item.position] := 'queue_full';
+            ELSIF item.unknown AND p_atomic THEN
+                verdict := 'type_unavailable';
+                about := item.name;
+                RETURN NEXT; RETURN;
+            ELSIF item.unknown THEN
+                verdicts[item.position] := 'type_unavailable';
+            ELSIF NOT under_the_locks THEN
+                CONTINUE;
+            ELSIF of_client = 0 THEN
+                verdicts[item.position] := 'too_many_jobs';
+            ELSE
+                of_class := of_class || jsonb_build_object(item.cost_class, places - 1);
+                of_client := of_client - 1;
+            END IF;
+        END LOOP;
+    END LOOP;
+
+    -- 4. What is left is stored.
+    IF array_position(verdicts, NULL) IS NULL AND array_position(verdicts, 'replayed') IS NULL THEN
+        verdict := 'refused';
+        RETURN NEXT; RETURN;
+    END IF;
+    SELECT stored.batch_id, stored.verdicts INTO batch_id, verdicts FROM store_batch_v1(
+        p_client, p_atomic, p_items, verdicts, earlier, rooms, began, coalesce(instant, began), cut_off,
+        p_request_id, p_traceparent, p_key, p_fingerprint) stored;
+    verdict := 'admitted';
+    RETURN NEXT;
+END
+$$;
