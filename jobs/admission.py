@@ -1,7 +1,7 @@
 """Decide about a job and accept it, in one database round trip (P1–P3, P7).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
-`admit_v2`; any number of web processes may call it at once and never admit one job too many.
+`admit_v3`; any number of web processes may call it at once and never admit one job too many.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import capacity, queries, telemetry, wakeups
+from jobs import capacity, costs, queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
+from jobs.costs import UNKNOWN, Cost
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
@@ -41,6 +42,10 @@ class Submission:
     traceparent: str = ""
     idempotency: Idempotency | None = None
     outbox_id: UUID | None = None  # the entry that asks for it
+    flow: str = ""
+    priority: int = 0  # -100 to 100, among the client's own jobs
+    cost: Cost = UNKNOWN
+    limit_keys: tuple[str, ...] = ()  # of which only so many jobs may run at once (P12)
 
 
 class EntryGone(Exception):
@@ -76,14 +81,16 @@ class Rejected:
     cost_class: CostClass
     room: Room | None = None  # None: the class could not even be looked at
     quota: JobQuota | None = None  # the client's, where that is what held it back
+    starts_in_seconds: float | None = None  # when it would probably have started
 
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
-SELECT verdict, waiting, running, slots, job_id, accepted_at, start_by, deadline_at
-FROM admit_v2(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s,
-              %(max_deliveries)s, %(max_wait)s, %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(beat)s, %(max_jobs)s, %(request_id)s, %(traceparent)s,
-              %(key)s, %(fingerprint)s)
+SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at
+FROM admit_v3(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
+              %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(mean_known)s, %(beat)s, %(max_jobs)s,
+              %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s, %(expected)s,
+              %(declared)s, %(cost)s, %(limit_keys)s)
 """
 
 # The same for an outbox entry, if it still waits and nobody else is at it, and the entry with its job: one statement, so there is never the
@@ -106,7 +113,7 @@ SELECT * FROM answer
 def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
     try:
-        verdict, room, born = _ask(submission)
+        verdict, room, starts_in, born = _ask(submission)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -121,14 +128,14 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     if verdict == "too_many_jobs" and submission.client.max_jobs is not None:
         return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
     if verdict != "admitted":
-        return _counted(_rejected(verdict, room, submission.cost_class))
+        return _counted(_rejected(verdict, room, submission.cost_class, starts_in))
     telemetry.ADMITTED.labels(submission.cost_class.name).inc()
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
     return Admitted(_as_row(submission, room, *born))
 
 
-def _ask(submission: Submission) -> tuple[Any, Room, tuple[Any, ...]]:
+def _ask(submission: Submission) -> tuple[Any, Room, float | None, tuple[Any, ...]]:
     statement, arguments = _ADMIT, _arguments(submission)
     if submission.outbox_id is not None:
         statement, arguments = _ADMIT_ENTRY, {**arguments, "outbox": submission.outbox_id}
@@ -137,8 +144,8 @@ def _ask(submission: Submission) -> tuple[Any, Room, tuple[Any, ...]]:
         row = cursor.fetchone()
     if row is None:
         raise EntryGone
-    verdict, waiting, running, slots, *born = row
-    return verdict, Room(waiting, running, slots), tuple(born)
+    verdict, waiting, running, slots, work_seconds, starts_in, *born = row
+    return verdict, Room(waiting or 0, running or 0, slots or 0, work_seconds or 0.0), starts_in, tuple(born)
 
 
 def _arguments(submission: Submission) -> dict[str, Any]:
@@ -155,13 +162,28 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "deadline_in": interval(submission.deadline_in_seconds),
         "deadline_at": submission.deadline_at,
         "max_waiting": submission.cost_class.max_waiting,
+        "max_backlog": submission.cost_class.backlog_seconds,
+        "processes": submission.cost_class.processes,
+        "mean_known": costs.mean_seconds(submission.cost_class.name) is not None or submission.cost.declared,
         "beat": queries.beat(),
         "max_jobs": submission.client.max_jobs,
         "request_id": submission.request_id,
         "traceparent": submission.traceparent,
         "key": submission.idempotency and submission.idempotency.key,
         "fingerprint": submission.idempotency and submission.idempotency.fingerprint,
+        "flow": submission.flow,
+        "priority": submission.priority,
+        "ageing": ageing_seconds(submission.cost_class),
+        "expected": submission.cost.expected,
+        "declared": submission.cost.declared,
+        "cost": submission.cost.counts,
+        "limit_keys": list(submission.limit_keys),
     }
+
+
+def ageing_seconds(cost_class: CostClass) -> float:
+    """What a priority of 100 is worth beside waiting: half of the longest wait, so that none starves its client's others (P11a)."""
+    return cost_class.max_wait_seconds / 2
 
 
 def interval(seconds: float | None) -> timedelta | None:
@@ -172,11 +194,11 @@ def over_quota(submission: Submission, quota: JobQuota) -> Rejected:
     return Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class, quota=quota)
 
 
-def _rejected(reason: Any, room: Room, cost_class: CostClass) -> Rejected:
+def _rejected(reason: Any, room: Room, cost_class: CostClass, starts_in: float | None) -> Rejected:
     after = capacity.retry_after_seconds(
         room, cost_class.max_waiting, queries.drain(cost_class.name), cost_class.retry_after_seconds
     )
-    return Rejected(reason, after, cost_class, room)
+    return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in)
 
 
 def _counted(rejected: Rejected) -> Rejected:
@@ -202,6 +224,11 @@ def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, s
         timeout_seconds=submission.timeout_seconds,
         max_attempts=submission.max_attempts,
         max_deliveries=submission.max_deliveries,
+        flow=submission.flow,
+        limit_keys=list(submission.limit_keys),
+        priority=submission.priority,
+        expected_seconds=submission.cost.expected,
+        cost_seconds=submission.cost.counts,
         attempt=0,
         failures=0,
         lost=0,

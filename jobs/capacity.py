@@ -18,11 +18,12 @@ MOST_DEPARTURES = 10_000  # the largest waiting room there is
 
 @dataclass(frozen=True)
 class Room:
-    """One class at one instant: jobs that wait, jobs that run, slots of live nodes."""
+    """One class at one instant: jobs that wait, jobs that run, slots of live nodes, and the work there is for them."""
 
     waiting: int
     running: int
     slots: int
+    work_seconds: float = 0.0  # expected, of what waits and what runs; unknown counts 0 (P5)
 
     def bound(self, max_waiting: int) -> int:
         return self.slots + max_waiting

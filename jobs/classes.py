@@ -52,11 +52,15 @@ RESERVED = frozenset(
 ) | {CONTROL}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _DAY = 86_400
+BACKLOG_SHARE = (
+    0.8  # a class that takes more than it can start in its longest wait turns 503 into 202 and then `expired`
+)
 
 RANGES: dict[str, Range] = {
     "processes": Whole(1, 256),
     "max_waiting": Whole(0, 10_000),  # the count at admission is O(queue) (P2)
     "max_wait_seconds": Seconds(0.1, _DAY),
+    "max_backlog_seconds": Seconds(0.1, _DAY),
     "timeout_seconds": Seconds(0.1, _DAY),
     "ceiling_seconds": Seconds(0.1, _DAY),
     "retry_after_seconds": Whole(1, 300),
@@ -77,11 +81,17 @@ class CostClass:
     max_wait_seconds: float
     timeout_seconds: float
     ceiling_seconds: float
+    max_backlog_seconds: float | None = None  # None: BACKLOG_SHARE of max_wait_seconds
     retry_after_seconds: int = 5  # said when nothing has been measured yet
     params_bytes: int = 65_536  # larger input goes by reference
     result_bytes: int = 1_048_576
     nice: int = 10  # alone it halves a web request's p50 under load (P22)
     stop_grace_seconds: float | None = None  # None: as for all classes
+
+    @property
+    def backlog_seconds(self) -> float:
+        """The most expected work that may wait before a job, in seconds of all its slots together (P5)."""
+        return self.max_wait_seconds * BACKLOG_SHARE if self.max_backlog_seconds is None else self.max_backlog_seconds
 
 
 @cache

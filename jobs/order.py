@@ -76,7 +76,7 @@ class Clock:
 
 @dataclass
 class Entry:
-    """One job in line. `rank` and `flow_rank` change only by an exchange with another job of its client."""
+    """One job in line. `rank`, with its `place` among equal ranks, and `flow_rank` change only by an exchange with another job of its client."""
 
     sequence: int
     client: str
@@ -84,12 +84,13 @@ class Entry:
     cost_seconds: float
     own_order: float
     rank: float
+    place: int
     flow_rank: float
     started: bool = False
 
     @property
     def turn(self) -> tuple[float, int]:
-        return self.rank, self.sequence
+        return self.rank, self.place
 
     @property
     def flow_turn(self) -> tuple[float, int]:
@@ -130,7 +131,7 @@ class Line:
         own = [entry for entry in self._all() if entry.client == client]
         flow_rank = self._rank(flows, flow, cost_seconds, 1.0, own, lambda entry: entry.flow_rank)
         self._admitted += 1
-        entry = Entry(self._admitted, client, flow, cost_seconds, standing, rank, flow_rank)
+        entry = Entry(self._admitted, client, flow, cost_seconds, standing, rank, self._admitted, flow_rank)
         self.waiting[entry.sequence] = entry
         return entry
 
@@ -162,7 +163,7 @@ class Line:
         of_flow = [entry for entry in of_client if entry.flow == flow_head.flow]
         first = min(of_flow, key=lambda entry: entry.own_turn)
         first.flow_rank, flow_head.flow_rank = flow_head.flow_rank, first.flow_rank
-        first.rank, head.rank = head.rank, first.rank
+        first.rank, first.place, head.rank, head.place = head.rank, head.place, first.rank, first.place
         first.started = True
         self.running[first.sequence] = self.waiting.pop(first.sequence)
         return first

@@ -1,9 +1,6 @@
 """Reads for the API, the admin and the metrics. Depth figures are bounded by the queue limits."""
 
-import threading
-import time
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +14,7 @@ from jobs import capacity, classes
 from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
 from jobs.classes import CostClass
 from jobs.files import artifacts
+from jobs.kept import Kept
 from jobs.models import Job
 from jobs.states import LIVE, State
 
@@ -25,59 +23,13 @@ def room(cost_class: str) -> Room:
     """What waits, what runs, and the live slots of one class, now."""
     arguments: list[Any] = [cost_class, beat()]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT waiting, running, slots FROM class_room_v1(%s, %s)", arguments)
+        cursor.execute("SELECT waiting, running, slots, work_seconds FROM class_room_v2(%s, %s)", arguments)
         return Room(*cursor.fetchone())
 
 
 def beat() -> timedelta:
     """An interval, as the database functions take it."""
     return timedelta(seconds=settings.WEIGHBRIDGE_BEAT_SECONDS)
-
-
-class _KeptASecond:
-    """Answers of `ask` by cost class, asked anew after a second: a flood of refusals costs one query.
-
-    One caller at a time asks for a class, and no lock is held meanwhile. The others are given the old answer, or
-    wait for the new one if there is none, so that a database that does not answer is waited for once, by all together.
-    """
-
-    def __init__(self, ask: Callable[[str], Any]) -> None:
-        self._ask = ask
-        self._lock = threading.Lock()
-        self._answers: dict[str, tuple[float, Any]] = {}
-        self._asking: dict[str, Future[Any]] = {}
-
-    def __call__(self, cost_class: str) -> Any:
-        with self._lock:
-            kept = self._answers.get(cost_class)
-            asking = self._asking.get(cost_class)
-            if kept is not None and (asking is not None or time.monotonic() - kept[0] <= 1):
-                return kept[1]
-            if asking is None:
-                ours = self._asking[cost_class] = Future[Any]()
-        return self._ask_for_all(cost_class, ours) if asking is None else asking.result()
-
-    def _ask_for_all(self, cost_class: str, promised: "Future[Any]") -> Any:
-        """A failure is everybody's who waits, and keeps nothing: the next caller asks again."""
-        try:
-            answer = self._ask(cost_class)
-        except BaseException as error:
-            self._end_asking(cost_class, None)
-            promised.set_exception(error)
-            raise
-        self._end_asking(cost_class, (time.monotonic(), answer))
-        promised.set_result(answer)
-        return answer
-
-    def _end_asking(self, cost_class: str, answer: tuple[float, Any] | None) -> None:
-        with self._lock:
-            self._asking.pop(cost_class)
-            self._answers.pop(cost_class, None)
-            if answer is not None:
-                self._answers[cost_class] = answer
-
-    def forget(self) -> None:
-        self._answers.clear()
 
 
 def _measure_drain(cost_class: str) -> float | None:
@@ -96,7 +48,7 @@ SELECT count(*), least(%(window)s, extract(epoch FROM clock_timestamp() - min(ac
 FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > statement_timestamp() - make_interval(secs => %(window)s)
 """
 
-drain: Callable[[str], float | None] = _KeptASecond(_measure_drain)
+drain: Callable[[str], float | None] = Kept(_measure_drain)
 
 
 @dataclass(frozen=True)
@@ -123,11 +75,11 @@ def _look_at(cost_class: str) -> ClassView:
 
 
 _VIEW = """
-SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots
-FROM class_room_v1(%(cost_class)s, %(beat)s)
+SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots, work_seconds
+FROM class_room_v2(%(cost_class)s, %(beat)s)
 """
 
-class_view: Callable[[str], ClassView] = _KeptASecond(_look_at)
+class_view: Callable[[str], ClassView] = Kept(_look_at)
 
 
 def class_views() -> list[ClassView]:
@@ -161,9 +113,10 @@ def claimable(cost_class: str, types: Collection[str] | None = None) -> int:
         return int(cursor.fetchone()[0])
 
 
+# A job that a limit holds is none of them (P12, P14): it is woken by the end of what holds it.
 _CLAIMABLE = """
-SELECT count(*) FROM jobs_job
-WHERE cost_class = %(cost_class)s AND state = 'queued' AND available_at <= clock_timestamp()
+SELECT count(*) FROM jobs_job, held_v1(%(cost_class)s) held
+WHERE NOT limit_keys && held.keys AND client_id <> ALL(held.clients) AND cost_class = %(cost_class)s AND state = 'queued' AND available_at <= clock_timestamp()
   AND (start_by IS NULL OR start_by > clock_timestamp())
   AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s::text[]))
 """

@@ -38,6 +38,7 @@ class JobType:
     params: type[BaseModel]
     cost_class: str | Callable[[Any], str]
     timeout_seconds: float | None = None  # None: the class's default
+    cost: float | Callable[[Any], float] | None = None  # expected seconds of work; None: to be measured (P5)
     max_attempts: int = 1
     max_deliveries: int = 3  # starts that may be lost with their process before it is poison (P26)
     retry: Any = None  # the author's retry rule; the execution plane knows what it means

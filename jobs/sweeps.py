@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from jobs import batches, classes, lifecycle, queries, wakeups
+from jobs import batches, classes, costs, lifecycle, queries, wakeups
 from jobs.files import artifacts, uploads
 from jobs.models import Artifact, Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
 from jobs.row_locks import RowHeld, not_waiting
@@ -29,6 +29,7 @@ PRUNE_BATCH = 1_000  # rows per statement, so that no lock is held for long
 PRUNE_BATCHES_AT_ONCE = 100  # each lets go of up to a hundred jobs
 PRUNE_SECONDS = 60.0
 PRUNE_BATCHES = 20  # per run: 20,000 rows a minute
+LEARN_SECONDS = 5.0  # a hundred runs make a measure; none of them is in a hurry
 UNKNOWN_TYPES_SECONDS = 5.0  # it acts on what has been so for a minute
 NODE_LEASES = 10  # a node that has not been seen for so many leases has nothing left to come back for
 NODE_SECONDS = 3_600.0  # and operators look for one that vanished within the hour
@@ -50,6 +51,7 @@ def all_sweeps() -> list[Sweep]:
         Sweep("reap", every, reap),
         Sweep("top_up", every, top_up),
         Sweep("outbox", every, outbox.run_once),
+        Sweep("learn", LEARN_SECONDS, costs.learn),
         Sweep("unknown_types", UNKNOWN_TYPES_SECONDS, unknown_types),
         Sweep("prune", PRUNE_SECONDS, prune),
         Sweep("prune_files", PRUNE_SECONDS, prune_files),

@@ -1,6 +1,7 @@
 """`@job`: how an author registers a job type."""
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ def job(
     cost_class: str | Callable[[P], str],
     params: type[P] = NoParams,  # type: ignore[assignment]
     timeout: float | None = None,
+    cost: float | Callable[[P], float] | None = None,
     retry: Retry = Retry(),  # noqa: B008  frozen
     max_deliveries: int = 3,
     example: dict[str, Any] | None = None,
@@ -34,6 +36,8 @@ def job(
     cost_class: a declared class, or a function of the params that names one.
     params: a pydantic model; unknown fields are refused unless it says otherwise.
     timeout: seconds one attempt may run; None is the class's default.
+    cost: the seconds of work that is expected of one job, or a function of the params that says so. Left out, it is
+        what jobs of the type took here, once twenty have run. A job whose cost exceeds its time-out is refused.
     retry: how often it is tried in all, and on what; once if not said.
     max_deliveries: how many attempts may be lost with their process before the job counts as poison; with 1
         a lost job is never started again.
@@ -41,7 +45,7 @@ def job(
 
     Raises WrongJobType for what cannot work. What the handler returns must be JSON-able data.
     """
-    _check(name, cost_class, timeout, retry, max_deliveries, params, example)
+    _check(name, cost_class, timeout, cost, retry, max_deliveries, params, example)
 
     def decorate(handler: Callable[[JobContext[P]], R]) -> Callable[[JobContext[P]], R]:
         _check_handler(name, handler)
@@ -52,6 +56,7 @@ def job(
                 params=registry.strict(params),
                 cost_class=cost_class,
                 timeout_seconds=timeout,
+                cost=cost,
                 max_attempts=retry.max_attempts,
                 max_deliveries=max_deliveries,
                 retry=retry,
@@ -67,6 +72,7 @@ def _check(
     name: str,
     cost_class: Any,
     timeout: float | None,
+    cost: Any,
     retry: Retry,
     max_deliveries: int,
     params: type[BaseModel],
@@ -74,6 +80,10 @@ def _check(
 ) -> None:
     if timeout is not None and not timeout > 0:
         raise WrongJobType(f"Job type {name!r}: timeout is {timeout!r}, but must be more than 0 seconds.")
+    if not (cost is None or callable(cost) or (type(cost) in (int, float) and 0 < cost < math.inf)):
+        raise WrongJobType(
+            f"Job type {name!r}: cost is {cost!r}, but must be a number of seconds above 0, or a function."
+        )
     if not isinstance(retry, Retry):
         raise WrongJobType(f"Job type {name!r}: retry is {retry!r}, but must be a Retry.")
     for what, value in (("max_attempts", retry.max_attempts), ("max_deliveries", max_deliveries)):

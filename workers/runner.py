@@ -22,7 +22,7 @@ from django.db.utils import DatabaseError, InterfaceError
 from pydantic import ValidationError
 from structlog.contextvars import bound_contextvars
 
-from jobs import lifecycle, registry, telemetry, traces
+from jobs import lifecycle, registry, sweeps, telemetry, traces
 from jobs.lifecycle import Claim, Outcome
 from jobs.states import State
 from workers import artifacts, descendants, equipment, outcomes, progress, reporting, settling, strays, usage
@@ -234,10 +234,21 @@ def _clear_up(threads: Collection[int]) -> list[str]:
     return descendants.threads_besides(threads)
 
 
+def _wake_those_it_held() -> None:
+    """At once, in whatever class they wait. If that cannot be, the top-up does so within a second or two."""
+    try:
+        sweeps.top_up()
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("freed_limit_not_told", error=type(error).__name__)
+        connection.close()
+
+
 def _settle(me: Equipment, claim: Claim, outcome: Outcome, error: BaseException | None, began: float) -> State | None:
     remaining = None if claim.remaining_seconds is None else claim.remaining_seconds - (time.monotonic() - began)
     verdict = settling.judge(claim, outcome, error, remaining, me.budget.spend)
     state = settling.until_stored(claim, verdict)
     me.slot.clear()
+    if claim.has_limits:
+        _wake_those_it_held()
     log.info("job_settled", type=claim.type, state=state, code=outcome.error_code, run_seconds=outcome.run_seconds)
     return state

@@ -1,6 +1,6 @@
 """Decide about all jobs of a batch and accept them, in one database round trip (P1–P3, P6, P7).
 
-The database function `admit_batch_v2` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v2` does for one job.
+The database function `admit_batch_v2` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v3` does for one job.
 """
 
 import json
@@ -16,7 +16,7 @@ from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from jobs import capacity, queries, telemetry, wakeups
-from jobs.admission import JobQuota, Rejected, Submission, interval, over_quota
+from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota
 from jobs.capacity import Room
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import LASTING
@@ -154,6 +154,14 @@ def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, st
         "key": one.idempotency and one.idempotency.key,
         "fingerprint": one.idempotency and one.idempotency.fingerprint,
         "refused": refused.get(name),
+        "flow": one.flow,
+        "priority": one.priority,
+        "expected": one.cost.expected,
+        "declared": one.cost.declared,
+        "cost": one.cost.counts,
+        "limit_keys": list(one.limit_keys),
+        "max_backlog": one.cost_class.backlog_seconds,
+        "ageing": ageing_seconds(one.cost_class),
     }
 
 

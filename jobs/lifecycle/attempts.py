@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
 from jobs import telemetry
-from jobs.lifecycle.moves import AWAITED, Moved, moved, state_of
+from jobs.lifecycle.moves import AWAITED, LATEST_START, Moved, moved, state_of
 from jobs.models import Job
 from jobs.row_locks import RowHeld, not_waiting
 from jobs.states import State
@@ -139,18 +139,27 @@ SELECT id, state, cost_class, {AWAITED} FROM ended
 def _returning(which: str) -> str:
     """The statement that gives the running jobs `which` selects back to the queue, and closes their attempts.
 
-    After a run `start_by` is the deadline, its own or its batch's, or nothing (P8). A job whose cancel was answered is never given
+    It keeps its rank; what it costs once more its client's next admission pays (P11). After a run `start_by` is the deadline, its own
+    or its batch's, or nothing (P8). A job whose cancel was answered is never given
     back: it is left for the statement that ends it (P20).
     """
     return f"""
 WITH returned AS (
     UPDATE jobs_job
     SET state = 'queued', available_at = clock_timestamp() + make_interval(secs => %(after)s),
-        start_by = least(deadline_at, (SELECT batch.deadline_at FROM jobs_batch batch WHERE batch.id = batch_id)),
+        start_by = least({LATEST_START}, (SELECT batch.deadline_at FROM jobs_batch batch WHERE batch.id = batch_id)),
         failures = failures + %(failed)s, lost = lost + %(lost)s,
         progress_fraction = NULL, progress_note = '', {_LEASE_OVER}
     WHERE state = 'running' AND cancel_requested_at IS NULL AND {which}
-    RETURNING id, attempt, cost_class
+    RETURNING id, attempt, cost_class, client_id, flow, cost_seconds
+), owed AS (
+    INSERT INTO jobs_fairshare AS share (cost_class, client_id, debt_seconds)
+    SELECT cost_class, client_id, cost_seconds FROM returned
+    ON CONFLICT (cost_class, client_id) DO UPDATE SET debt_seconds = share.debt_seconds + excluded.debt_seconds
+), owed_in_flow AS (
+    INSERT INTO jobs_flowshare AS share (cost_class, client_id, flow, debt_seconds)
+    SELECT cost_class, client_id, flow, cost_seconds FROM returned
+    ON CONFLICT (cost_class, client_id, flow) DO UPDATE SET debt_seconds = share.debt_seconds + excluded.debt_seconds
 ), closed AS (
     {_CLOSED} WHEN %(lost)s > 0 THEN 'lost' WHEN %(failed)s > 0 THEN 'retried' ELSE 'released' END
     FROM returned WHERE jobs_attempt.job_id = returned.id AND number = returned.attempt

@@ -1,4 +1,4 @@
-"""queued → running: the right to run one attempt, given to one process (P13)."""
+"""queued → running: the right to run one attempt, given to one process (P11a, P13)."""
 
 import json
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ class Claim:
     request_id: str
     deadline_at: datetime | None = None
     traceparent: str = ""
+    has_limits: bool = False  # jobs that these held may start when it has ended (P12)
 
 
 @dataclass(frozen=True)
@@ -64,31 +65,7 @@ def claim(
     return Claim(job_id, attempt, token, job_type, in_class, json.loads(params), *rest)  # Django leaves jsonb as text
 
 
-# Takes no lock that an admission holds (P6), and steps over rows that others hold. A node that is stopping,
-# or that was never registered, claims nothing.
+# See jobs/sql/claim_v1.sql.
 _CLAIM = """
-WITH candidate AS MATERIALIZED (
-    SELECT id FROM jobs_job
-    WHERE cost_class = %(cost_class)s AND state = 'queued' AND type = ANY(%(types)s)
-      AND available_at <= clock_timestamp() AND (start_by IS NULL OR start_by > clock_timestamp())
-      AND EXISTS (SELECT 1 FROM jobs_workernode
-                  WHERE id = %(node)s AND stopping_at IS NULL AND stopped_at IS NULL)
-    ORDER BY sequence LIMIT 1 FOR UPDATE SKIP LOCKED
-), claimed AS (
-    UPDATE jobs_job job
-    SET state = 'running', attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp()),
-        node_id = %(node)s, pid = %(pid)s, process_started = %(process_started)s,
-        lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
-        hard_deadline = least(clock_timestamp() + make_interval(secs => timeout_seconds), deadline_at)
-                        + make_interval(secs => %(kill_after)s)
-    FROM candidate WHERE job.id = candidate.id
-    RETURNING job.*, extract(epoch FROM clock_timestamp() - greatest(accepted_at, available_at))::float8 AS waited,
-              extract(epoch FROM deadline_at - clock_timestamp())::float8 AS remaining
-), opened AS (
-    INSERT INTO jobs_attempt (job_id, number, node_id, pid, process_started, started_at, wait_seconds)
-    SELECT id, attempt, node_id, pid, process_started, clock_timestamp(), waited FROM claimed
-    RETURNING id AS token
-)
-SELECT id, attempt, token, type, cost_class, params, least(timeout_seconds, remaining), remaining, failures, max_attempts,
-       waited, request_id, deadline_at, traceparent FROM claimed, opened
+SELECT * FROM claim_v1(%(cost_class)s, %(types)s, %(node)s, %(pid)s, %(process_started)s, %(lease)s, %(kill_after)s)
 """

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import structlog
 
-from jobs.lifecycle.moves import AWAITED, moved, state_of
+from jobs.lifecycle.moves import AWAITED, LATEST_START, moved, state_of
 from jobs.states import State
 
 log = structlog.get_logger(__name__)
@@ -104,12 +104,12 @@ SET state = CASE WHEN cut_off THEN 'cancelled' WHEN attempt = 0 THEN 'expired' E
     cancel_requested_at = CASE WHEN cut_off THEN coalesce(cancel_requested_at, clock_timestamp()) ELSE cancel_requested_at END,
     error_code = CASE
         WHEN cut_off THEN ''
-        WHEN attempt = 0 AND start_by < coalesce(deadline_at, 'infinity') THEN 'max_wait'
+        WHEN attempt = 0 AND start_by < coalesce({LATEST_START}, 'infinity') THEN 'max_wait'
         ELSE 'deadline' END,
     error_message = CASE
         WHEN cut_off THEN ''
         WHEN attempt > 0 THEN 'Its deadline passed before it could run again.'
-        WHEN start_by = deadline_at THEN 'No process was free before its deadline; it never ran.'
+        WHEN start_by = {LATEST_START} THEN 'No process was free in time for its deadline; it never ran.'
         ELSE 'No process was free before its longest wait was over; it never ran.' END,
     stopped_by = CASE WHEN cut_off OR attempt = 0 THEN '' ELSE 'no_time' END,
     finished_at = clock_timestamp()

@@ -18,6 +18,9 @@ Moved = tuple[
     UUID, str, str, bool, UUID | None
 ]  # of one job: its id, its state now, its class, whether somebody waits, its batch
 
+# The latest instant at which a job with a deadline may still start usefully, as admissions store it in start_by (P8).
+LATEST_START = "(deadline_at - make_interval(secs => coalesce(expected_seconds, 0)))"
+
 # In a RETURNING, after the first three.
 AWAITED = "coalesce(awaited_until > clock_timestamp(), false), batch_id"
 

@@ -5,6 +5,7 @@ requests    IdempotencyKey, OutboxEntry: what was asked for, and what came of it
 jobs        Job, Attempt, OnceResult
 batches     Batch, BatchItem
 files       Upload, Artifact
+order       FairClock, FairShare, FlowShare, RunTimes, LimitKey: what decides whose turn it is
 operations  WorkerNode, Sweep
 """
 
@@ -13,6 +14,7 @@ from jobs.models.clients import ApiClient, ApiKey
 from jobs.models.files import Artifact, Upload
 from jobs.models.jobs import Attempt, Job, OnceResult
 from jobs.models.operations import Sweep, WorkerNode
+from jobs.models.order import FairClock, FairShare, FlowShare, LimitKey, RunTimes
 from jobs.models.requests import IdempotencyKey, OutboxEntry
 
 __all__ = [
@@ -22,10 +24,15 @@ __all__ = [
     "Attempt",
     "Batch",
     "BatchItem",
+    "FairClock",
+    "FairShare",
+    "FlowShare",
     "IdempotencyKey",
     "Job",
+    "LimitKey",
     "OnceResult",
     "OutboxEntry",
+    "RunTimes",
     "Sweep",
     "Upload",
     "WorkerNode",

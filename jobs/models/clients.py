@@ -1,8 +1,9 @@
 """Who calls."""
 
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 
@@ -21,8 +22,19 @@ class ApiClient(models.Model):
         help_text="Waiting and running at once. Empty: no limit.",
     )
 
+    max_running = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Running at once, in all classes. Empty: no limit."
+    )
+    weight = models.FloatField(
+        db_default=1.0,
+        default=1.0,
+        validators=[MinValueValidator(0.01), MaxValueValidator(100)],
+        help_text="Its share of a class beside the others' (P11).",
+    )
+
     class Meta:
         verbose_name = "API client"
+        constraints = [models.CheckConstraint(name="client_weighs_something", condition=Q(weight__gt=0))]
 
     def __str__(self) -> str:
         return self.name

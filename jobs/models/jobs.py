@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Func, Q, Value
 from django.db.models.functions import Now
@@ -43,6 +44,31 @@ class Job(models.Model):
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     timeout_seconds = models.FloatField()
     awaited_until = models.DateTimeField(null=True, blank=True, help_text="Somebody waits for its end (P31).")
+
+    priority = models.SmallIntegerField(db_default=0, help_text="Among its client's own jobs (P11a).")
+    flow = models.CharField(max_length=64, blank=True, db_default="", help_text="Whose it is to its client (P11a).")
+    expected_seconds = models.FloatField(
+        null=True, blank=True, help_text="Of work, all attempts; empty: not known (P5)."
+    )
+    cost_seconds = models.FloatField(
+        db_default=1.0, help_text="What it counts in the order: expected, or its class's mean."
+    )
+    limit_keys = ArrayField(
+        models.CharField(max_length=200),
+        db_default=Value("{}", output_field=models.TextField()),
+        default=list,
+        help_text="Of which only so many may run at once (P12).",
+    )
+    estimated_start_at = models.DateTimeField(null=True, blank=True, help_text="As it was told at its admission.")
+    rank = models.FloatField(db_default=0.0, help_text="The order of claims (P11).")
+    turn = models.BigIntegerField(
+        db_default=Func(Value("jobs_admission_sequence"), function="nextval"),
+        help_text="Of equal ranks the lower first.",
+    )
+    flow_rank = models.FloatField(db_default=0.0, help_text="The same among its client's flows.")
+    own_order = models.FloatField(
+        db_default=0.0, help_text="The order inside its flow: epoch seconds, less its priority."
+    )
 
     attempt = models.IntegerField(db_default=0, help_text="Starts so far; the fencing token of the one that runs.")
     failures = models.IntegerField(db_default=0)
@@ -90,7 +116,26 @@ class Job(models.Model):
         ]
         indexes = [
             # The claim: the first waiting job of a class.
-            models.Index(fields=["cost_class", "sequence"], name="job_claim", condition=Q(state=State.QUEUED.value)),
+            models.Index(
+                fields=["cost_class", "rank", "turn"], name="job_claim", condition=Q(state=State.QUEUED.value)
+            ),
+            # Whether a class has jobs that a limit may hold, and what runs under limits.
+            models.Index(
+                fields=["cost_class", "state"],
+                name="job_limited",
+                condition=Q(state__in=sorted(LIVE)) & ~Q(limit_keys=[]),
+            ),
+            # A client's turn: which of its flows, and which job of that one.
+            models.Index(
+                fields=["cost_class", "client", "flow_rank", "sequence"],
+                name="job_flow_turn",
+                condition=Q(state=State.QUEUED.value),
+            ),
+            models.Index(
+                fields=["cost_class", "client", "flow", "own_order", "sequence"],
+                name="job_own_turn",
+                condition=Q(state=State.QUEUED.value),
+            ),
             # The room of a class, and its live depth figures.
             models.Index(
                 fields=["cost_class", "state", "start_by"], name="job_live", condition=Q(state__in=sorted(LIVE))

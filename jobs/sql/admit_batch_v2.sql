@@ -1,5 +1,5 @@
--- Decide about the jobs of one batch and insert those that are admitted, in one round trip (P1, P2, P3, P6, P7, P8). What
--- admit_v2 is for one job: VOLATILE, called in autocommit at READ COMMITTED, nobody waits longer than a second for a lock.
+-- Decide about the jobs of one batch and insert those that are admitted, in one round trip (P1, P2, P3, P5, P6, P7, P8, P9, P11). What
+-- admit_v3 is for one job: VOLATILE, called in autocommit at READ COMMITTED, nobody waits longer than a second for a lock.
 -- admit_batch_v1 in parts, and of an atomic batch too a deadline that has passed is told before a class that is full (P7).
 --
 -- p_items: as batch_items_v1 reads them. Out: the verdict on the batch (`about`: the item, class, key or number of places that decided it), the verdict on each item by
@@ -92,12 +92,15 @@ BEGIN
             END IF;
         END IF;
         FOR asked IN
-            SELECT each.cost_class, max(each.max_waiting) AS max_waiting
+            SELECT each.cost_class, max(each.max_waiting) AS max_waiting, max(each.processes) AS processes, max(each.max_backlog) AS max_backlog
             FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY 1
         LOOP
-            SELECT * INTO room FROM class_room_v1(asked.cost_class, p_beat);
-            rooms := rooms || jsonb_build_object(asked.cost_class, jsonb_build_array(room.waiting, room.running, room.slots));
-            places := greatest(0, room.slots + asked.max_waiting - room.waiting - room.running);
+            SELECT * INTO room FROM class_room_v2(asked.cost_class, p_beat);
+            rooms := rooms || jsonb_build_object(
+                asked.cost_class, jsonb_build_array(room.waiting, room.running, room.slots, room.work_seconds));
+            -- A class with enough work before it has no place, however few its jobs are (P5).
+            places := CASE WHEN room.work_seconds / CASE room.slots WHEN 0 THEN asked.processes ELSE room.slots END > asked.max_backlog THEN 0
+                           ELSE greatest(0, room.slots + asked.max_waiting - room.waiting - room.running) END;
             of_class := of_class || jsonb_build_object(asked.cost_class, places);
         END LOOP;
         -- Not from before the wait, and not from before the counts (P3).
@@ -107,16 +110,23 @@ BEGIN
             RETURN NEXT; RETURN;
         END IF;
         FOR item IN
-            SELECT each.position, each.name FROM batch_items_v1(p_items) each
-            WHERE verdicts[each.position] IS NULL
-              AND least(began + make_interval(secs => each.deadline_in), each.deadline_at) <= instant ORDER BY each.position
+            SELECT dated.position, dated.name, judged.verdict
+            FROM (
+                SELECT each.*, extract(epoch FROM least(began + make_interval(secs => each.deadline_in), each.deadline_at) - instant) AS in_time,
+                       count(*) OVER (PARTITION BY each.cost_class ORDER BY each.position) - 1 AS earlier
+                FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL
+            ) dated, LATERAL deadline_verdict_v1(
+                p_client, dated.flow, dated.cost_class, dated.in_time, dated.expected, dated.declared, dated.mean_known,
+                (rooms -> dated.cost_class ->> 2)::integer,
+                (rooms -> dated.cost_class ->> 0)::integer + (rooms -> dated.cost_class ->> 1)::integer = 0, dated.earlier::integer) judged
+            WHERE dated.in_time IS NOT NULL AND judged.verdict IS NOT NULL ORDER BY dated.position
         LOOP
             IF p_atomic THEN
-                verdict := 'deadline_infeasible';
+                verdict := item.verdict;
                 about := item.name;
                 RETURN NEXT; RETURN;
             END IF;
-            verdicts[item.position] := 'deadline_infeasible';
+            verdicts[item.position] := item.verdict;
         END LOOP;
         IF p_atomic THEN
             SELECT each.cost_class COLLATE "C" AS name,

@@ -5,6 +5,8 @@ CREATE FUNCTION store_batch_v1(
     p_instant timestamptz, p_cut_off timestamptz, p_request_id text, p_traceparent text, p_key text, p_fingerprint text
 ) RETURNS TABLE (batch_id uuid, verdicts text[]) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    begun text[] := '{}';  -- classes that an item of this batch has a place in: only the first can find its class idle
+    place record;
     item record;
     job uuid;
 BEGIN
@@ -18,12 +20,20 @@ BEGIN
         job := p_jobs[item.position];
         IF verdicts[item.position] IS NULL THEN
             verdicts[item.position] := 'admitted';
+            SELECT * INTO place FROM fair_charge_v1(
+                item.cost_class, p_client, item.flow, item.cost, (p_rooms -> item.cost_class ->> 0)::integer
+                    + (p_rooms -> item.cost_class ->> 1)::integer = 0 AND NOT item.cost_class = ANY(begun));
+            begun := begun || item.cost_class;
             INSERT INTO jobs_job (client_id, batch_id, type, cost_class, params, labels, timeout_seconds, max_attempts, max_deliveries,
-                                  request_id, traceparent, admitted_bound, accepted_at, available_at, start_by, deadline_at)
+                                  request_id, traceparent, admitted_bound, accepted_at, available_at, start_by, deadline_at, flow, priority,
+                                  expected_seconds, cost_seconds, limit_keys, rank, flow_rank, own_order)
             VALUES (p_client, batch_id, item.type, item.cost_class, item.params, item.labels, item.timeout, item.max_attempts,
                     item.max_deliveries, p_request_id, p_traceparent,
                     (p_rooms -> item.cost_class ->> 2)::integer + item.max_waiting, p_instant, p_instant,
-                    least(p_instant + make_interval(secs => item.max_wait), item.deadline, p_cut_off), item.deadline)
+                    least(p_instant + make_interval(secs => item.max_wait), p_cut_off,
+                          item.deadline - make_interval(secs => coalesce(item.expected, 0))), item.deadline, item.flow, item.priority,
+                    item.expected, item.cost, item.limit_keys, place.rank, place.flow_rank,
+                    extract(epoch FROM p_instant) - item.priority / 100.0 * item.ageing)
             RETURNING id INTO job;
             IF item.key IS NOT NULL THEN
                 INSERT INTO jobs_idempotencykey (client_id, key, fingerprint, job_id) VALUES (p_client, item.key, item.fingerprint, job);

@@ -13,7 +13,7 @@ from jobs import admission, batches, lifecycle, sweeps
 from jobs.admission import Rejected, Submission
 from jobs.batches import BatchSubmission
 from jobs.door.idempotency import Idempotency, Mismatch
-from jobs.models import WorkerNode
+from jobs.models import Job, WorkerNode
 from jobs.submit import outbox
 from tests import job_rows
 from tests.concurrency import recorded
@@ -73,6 +73,21 @@ def work_for(member: Member, history: Path, seconds: float, threads: int, node: 
         return str(job_rows.succeed(claimed))
 
     return dict(Counter(sum(at_once(*[lambda: _repeat(seconds, work)] * threads), [])))
+
+
+def work_under_limits(member: Member, node: str, threads: int) -> int:
+    """Claims and settles until nothing may start and nothing waits; how many it ran."""
+
+    def work() -> int:
+        ran = 0
+        while Job.objects.filter(state="queued").exists():
+            if (claimed := job_rows.claim(WorkerNode(id=UUID(node)))) is not None:
+                job_rows.succeed(claimed)
+                ran += 1
+        return ran
+
+    member.meet()
+    return sum(at_once(*[work] * threads))
 
 
 def _repeat(seconds: float, act: Callable[[], str]) -> list[str]:

@@ -102,7 +102,7 @@ def test_a_sweep_that_fails_does_not_stop_the_others_and_is_tried_again(monkeypa
 
 def test_every_sweep_runs_when_it_is_due() -> None:
     sweeps.run_due()
-    names = {"expire", "seal", "reap", "top_up", "unknown_types", "outbox", "prune", "prune_files"}
+    names = {"expire", "learn", "seal", "reap", "top_up", "unknown_types", "outbox", "prune", "prune_files"}
     assert set(Sweep.objects.values_list("name", flat=True)) == names
 
 

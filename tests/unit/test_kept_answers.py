@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs import queries
+from jobs import kept
+from jobs.kept import Kept
 from tests.waiting import eventually
 
 
@@ -39,7 +40,7 @@ class Database:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(queries, "time", clock)
+    monkeypatch.setattr(kept, "time", clock)
     return clock
 
 
@@ -60,7 +61,7 @@ def _hanging(kept: Any, database: Database, threads: ThreadPoolExecutor) -> "Fut
 
 def test_while_one_asks_the_others_get_the_old_answer(clock: Clock, threads: ThreadPoolExecutor) -> None:
     database = Database()
-    kept = queries._KeptASecond(database)
+    kept = Kept(database)
     assert kept("light") == 1
     clock.now += 1.1
     asks = _hanging(kept, database, threads)
@@ -74,7 +75,7 @@ def test_while_one_asks_the_others_get_the_old_answer(clock: Clock, threads: Thr
 
 def test_without_an_old_answer_all_wait_for_the_one_query(clock: Clock, threads: ThreadPoolExecutor) -> None:
     database = Database()
-    kept = queries._KeptASecond(database)
+    kept = Kept(database)
     asks = _hanging(kept, database, threads)
     others = [threads.submit(kept, "light") for _ in range(3)]
     database.may_answer.set()
@@ -84,7 +85,7 @@ def test_without_an_old_answer_all_wait_for_the_one_query(clock: Clock, threads:
 
 def test_a_class_that_gets_no_answer_delays_no_other(clock: Clock, threads: ThreadPoolExecutor) -> None:
     database = Database()
-    kept = queries._KeptASecond(lambda name: database(name) if name == "light" else 0)
+    kept = Kept(lambda name: database(name) if name == "light" else 0)
     asks = _hanging(kept, database, threads)
     assert kept("heavy") == 0
     database.may_answer.set()
@@ -94,7 +95,7 @@ def test_a_class_that_gets_no_answer_delays_no_other(clock: Clock, threads: Thre
 def test_a_failure_is_told_to_whoever_waits_and_not_kept(clock: Clock, threads: ThreadPoolExecutor) -> None:
     database = Database()
     database.error = OSError("away")
-    kept = queries._KeptASecond(database)
+    kept = Kept(database)
     asks = _hanging(kept, database, threads)
     waits = threads.submit(kept, "light")
     database.may_answer.set()

@@ -1,0 +1,142 @@
+"""What a job is expected to cost, in seconds of work: said by its type, else measured on this installation, else not known (P5).
+
+`learn()` is a sweep: it takes the run times of jobs that have ended into one row per type and class. Whoever admits asks `of()`, which
+reads those rows at most once a second.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from django.db.models.functions import Now
+from pydantic import BaseModel
+
+from jobs import classes
+from jobs.classes import CostClass
+from jobs.expected_cost import expected_cost
+from jobs.kept import Kept
+from jobs.models import Job, RunTimes
+from jobs.registry import JobType
+from jobs.states import State
+
+RUNS_KEPT = 100  # the newest; what was so before a deployment should not count for long
+LEARNT_AT_ONCE = 5_000  # ended jobs that one run of the sweep looks at
+LATE_COMMIT_SECONDS = 1.0  # a settle that wrote its instant may not be visible yet
+LOOKS_BACK_SECONDS = 3_600.0  # the first time
+UNKNOWN_COUNTS_SECONDS = 1.0  # in the order, where nothing at all is known of a class: then all count the same
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Durations in seconds. `expected` is None where it is not known, `counts` is what it counts in the order (P11)."""
+
+    expected: float | None
+    declared: bool  # its type says so itself, so that it may be held against its deadline
+    counts: float
+
+
+UNKNOWN = Cost(None, False, UNKNOWN_COUNTS_SECONDS)
+
+
+class WrongCost(Exception):
+    """A type's cost function returned what is no cost: its author's fault, not the caller's."""
+
+    def __init__(self, job_type: str, cost: object) -> None:
+        super().__init__(
+            f"Job type {job_type!r} says that its job costs {cost!r}, but a cost is a number of seconds above 0."
+        )
+        self.job_type, self.cost = job_type, cost
+
+
+class CostTooLarge(ValueError):
+    """The work that the type says its job is does not fit its time-out. Both in seconds."""
+
+    def __init__(self, cost: float, timeout: float) -> None:
+        super().__init__(f"Its work is {cost:g} s by its type's own measure, and it may run for {timeout:g} s only.")
+        self.cost, self.timeout = cost, timeout
+
+
+def of(job_type: JobType, params: BaseModel, cost_class: CostClass, timeout_seconds: float) -> Cost:
+    """Of one job with these validated params. Raises CostTooLarge, and WrongCost."""
+    measured = _measured(cost_class.name)
+    declared = _declared(job_type, params)
+    if declared is not None and declared > timeout_seconds:
+        raise CostTooLarge(declared, timeout_seconds)
+    expected = measured.of_type.get(job_type.name) if declared is None else declared
+    if expected is None:
+        return Cost(None, False, measured.mean or UNKNOWN_COUNTS_SECONDS)
+    return Cost(expected, declared is not None, max(expected, 1e-3))  # 0 would be a turn for nothing
+
+
+def mean_seconds(cost_class: str) -> float | None:
+    """What a job of the class takes in the mean; None if that was never measured."""
+    return _measured(cost_class).mean
+
+
+def _declared(job_type: JobType, params: BaseModel) -> float | None:
+    cost: object = job_type.cost(params) if callable(job_type.cost) else job_type.cost
+    if cost is None:
+        return None
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < math.inf:
+        raise WrongCost(job_type.name, cost)
+    return float(cost)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    of_type: Mapping[str, float]
+    mean: float | None
+
+
+def _ask(cost_class: str) -> _Measured:
+    rows = RunTimes.objects.filter(cost_class=cost_class).values_list("type", "expected_seconds", "newest")
+    known = [(name, expected, len(newest)) for name, expected, newest in rows if expected is not None]
+    runs = sum(count for *_, count in known)
+    mean = sum(expected * count for _, expected, count in known) / runs if runs else None
+    return _Measured({name: expected for name, expected, _ in known}, mean)
+
+
+_measured: Callable[[str], _Measured] = Kept(_ask)
+
+
+def learn() -> int:
+    """Take in what has ended since the last time; the number of jobs looked at. Safe side by side: the later one's is kept."""
+    return sum(_learn_class(name) for name in classes.declared())
+
+
+def _learn_class(cost_class: str) -> int:
+    ended = list(_ended_since(cost_class, _seen_until(cost_class)))
+    for job_type, runs in groupby(sorted(ended), key=itemgetter(0)):
+        _take_in(cost_class, job_type, [run for *_, run in runs], max(at for _, at, _ in ended))
+    return len(ended)
+
+
+def _seen_until(cost_class: str) -> datetime | Any:
+    latest = RunTimes.objects.filter(cost_class=cost_class).order_by("-seen_until").values_list("seen_until", flat=True)
+    return latest.first() or Now() - timedelta(seconds=LOOKS_BACK_SECONDS)
+
+
+def _ended_since(cost_class: str, seen_until: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Type, end and seconds of work of those that ran; a cancelled one does not tell what its type takes."""
+    rows = Job.objects.filter(
+        cost_class=cost_class,
+        finished_at__gt=seen_until,
+        finished_at__lt=Now() - timedelta(seconds=LATE_COMMIT_SECONDS),
+        state__in=(State.SUCCEEDED, State.FAILED),
+        run_seconds__isnull=False,
+    ).order_by("finished_at")
+    yield from rows.values_list("type", "finished_at", "run_seconds")[:LEARNT_AT_ONCE]
+
+
+def _take_in(cost_class: str, job_type: str, runs: list[float], until: datetime) -> None:
+    row, _ = RunTimes.objects.get_or_create(
+        cost_class=cost_class, type=job_type, defaults={"seen_until": until, "newest": []}
+    )
+    newest = [*row.newest, *runs][-RUNS_KEPT:]
+    RunTimes.objects.filter(cost_class=cost_class, type=job_type).update(
+        newest=newest, runs=row.runs + len(runs), expected_seconds=expected_cost(newest), seen_until=until
+    )
