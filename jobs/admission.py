@@ -14,10 +14,9 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import capacity, costs, queries, telemetry, wakeups
+from jobs import capacity, queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
-from jobs.costs import UNKNOWN, Cost
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
@@ -44,7 +43,7 @@ class Submission:
     outbox_id: UUID | None = None  # the entry that asks for it
     flow: str = ""
     priority: int = 0  # -100 to 100, among the client's own jobs
-    cost: Cost = UNKNOWN
+    declared_cost_seconds: float | None = None  # of work; None: its type says nothing of it (P5)
     limit_keys: tuple[str, ...] = ()  # of which only so many jobs may run at once (P12)
 
 
@@ -86,11 +85,11 @@ class Rejected:
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
-SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at
+SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at, expected, counts
 FROM admit_v3(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
-              %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(mean_known)s, %(beat)s, %(max_jobs)s,
-              %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s, %(expected)s,
-              %(declared)s, %(cost)s, %(limit_keys)s)
+              %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
+              %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
+              %(declared_cost)s, %(limit_keys)s)
 """
 
 # The same for an outbox entry, if it still waits and nobody else is at it, and the entry with its job: one statement, so there is never the
@@ -164,7 +163,6 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "max_waiting": submission.cost_class.max_waiting,
         "max_backlog": submission.cost_class.backlog_seconds,
         "processes": submission.cost_class.processes,
-        "mean_known": costs.mean_seconds(submission.cost_class.name) is not None or submission.cost.declared,
         "beat": queries.beat(),
         "max_jobs": submission.client.max_jobs,
         "request_id": submission.request_id,
@@ -174,9 +172,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "flow": submission.flow,
         "priority": submission.priority,
         "ageing": ageing_seconds(submission.cost_class),
-        "expected": submission.cost.expected,
-        "declared": submission.cost.declared,
-        "cost": submission.cost.counts,
+        "declared_cost": submission.declared_cost_seconds,
         "limit_keys": list(submission.limit_keys),
     }
 
@@ -206,7 +202,16 @@ def _counted(rejected: Rejected) -> Rejected:
     return rejected
 
 
-def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, start_by: Any, deadline_at: Any) -> Job:
+def _as_row(
+    submission: Submission,
+    room: Room,
+    job_id: Any,
+    accepted_at: Any,
+    start_by: Any,
+    deadline_at: Any,
+    expected: float | None,
+    counts: float,
+) -> Job:
     """The row as the database has it now, without reading it back."""
     return Job(
         id=job_id,
@@ -227,8 +232,8 @@ def _as_row(submission: Submission, room: Room, job_id: Any, accepted_at: Any, s
         flow=submission.flow,
         limit_keys=list(submission.limit_keys),
         priority=submission.priority,
-        expected_seconds=submission.cost.expected,
-        cost_seconds=submission.cost.counts,
+        expected_seconds=expected,
+        cost_seconds=counts,
         attempt=0,
         failures=0,
         lost=0,

@@ -1,12 +1,11 @@
 """What a job is expected to cost, in seconds of work: said by its type, else measured on this installation, else not known (P5).
 
-`learn()` is a sweep: it takes the run times of jobs that have ended into one row per type and class. Whoever admits asks `of()`, which
-reads those rows at most once a second.
+`declared()` is what the type says. `learn()` is a sweep: it takes the run times of jobs that have ended into one row per type and class, where
+the admission itself looks (cost_v1), so that a job that is let in costs no round trip more.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -16,9 +15,7 @@ from django.db.models.functions import Now
 from pydantic import BaseModel
 
 from jobs import classes
-from jobs.classes import CostClass
 from jobs.expected_cost import expected_cost
-from jobs.kept import Kept
 from jobs.models import Job, RunTimes
 from jobs.registry import JobType
 from jobs.states import State
@@ -27,19 +24,6 @@ RUNS_KEPT = 100  # the newest; what was so before a deployment should not count 
 LEARNT_AT_ONCE = 5_000  # ended jobs that one run of the sweep looks at
 LATE_COMMIT_SECONDS = 1.0  # a settle that wrote its instant may not be visible yet
 LOOKS_BACK_SECONDS = 3_600.0  # the first time
-UNKNOWN_COUNTS_SECONDS = 1.0  # in the order, where nothing at all is known of a class: then all count the same
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Durations in seconds. `expected` is None where it is not known, `counts` is what it counts in the order (P11)."""
-
-    expected: float | None
-    declared: bool  # its type says so itself, so that it may be held against its deadline
-    counts: float
-
-
-UNKNOWN = Cost(None, False, UNKNOWN_COUNTS_SECONDS)
 
 
 class WrongCost(Exception):
@@ -60,47 +44,21 @@ class CostTooLarge(ValueError):
         self.cost, self.timeout = cost, timeout
 
 
-def of(job_type: JobType, params: BaseModel, cost_class: CostClass, timeout_seconds: float) -> Cost:
-    """Of one job with these validated params. Raises CostTooLarge, and WrongCost."""
-    measured = _measured(cost_class.name)
-    declared = _declared(job_type, params)
-    if declared is not None and declared > timeout_seconds:
-        raise CostTooLarge(declared, timeout_seconds)
-    expected = measured.of_type.get(job_type.name) if declared is None else declared
-    if expected is None:
-        return Cost(None, False, measured.mean or UNKNOWN_COUNTS_SECONDS)
-    return Cost(expected, declared is not None, max(expected, 1e-3))  # 0 would be a turn for nothing
+def declared(job_type: JobType, params: BaseModel, timeout_seconds: float) -> float | None:
+    """Of one job with these validated params; None if its type says nothing. Raises CostTooLarge, and WrongCost."""
+    cost = _said(job_type, params)
+    if cost is not None and cost > timeout_seconds:
+        raise CostTooLarge(cost, timeout_seconds)
+    return cost
 
 
-def mean_seconds(cost_class: str) -> float | None:
-    """What a job of the class takes in the mean; None if that was never measured."""
-    return _measured(cost_class).mean
-
-
-def _declared(job_type: JobType, params: BaseModel) -> float | None:
+def _said(job_type: JobType, params: BaseModel) -> float | None:
     cost: object = job_type.cost(params) if callable(job_type.cost) else job_type.cost
     if cost is None:
         return None
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < math.inf:
         raise WrongCost(job_type.name, cost)
     return float(cost)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    of_type: Mapping[str, float]
-    mean: float | None
-
-
-def _ask(cost_class: str) -> _Measured:
-    rows = RunTimes.objects.filter(cost_class=cost_class).values_list("type", "expected_seconds", "newest")
-    known = [(name, expected, len(newest)) for name, expected, newest in rows if expected is not None]
-    runs = sum(count for *_, count in known)
-    mean = sum(expected * count for _, expected, count in known) / runs if runs else None
-    return _Measured({name: expected for name, expected, _ in known}, mean)
-
-
-_measured: Callable[[str], _Measured] = Kept(_ask)
 
 
 def learn() -> int:

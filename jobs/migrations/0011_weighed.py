@@ -159,6 +159,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(condition=models.Q(('weight__gt', 0)), name='client_weighs_something'),
         ),
         function("class_room_v2"),
+        function("cost_v1"),
         function("fair_place_v1"),
         function("fair_charge_v1"),
         function("jobs_ahead_v1"),

@@ -112,11 +112,12 @@ BEGIN
         FOR item IN
             SELECT dated.position, dated.name, judged.verdict
             FROM (
-                SELECT each.*, extract(epoch FROM least(began + make_interval(secs => each.deadline_in), each.deadline_at) - instant) AS in_time,
+                SELECT each.*, cost.expected, cost.mean_known, extract(epoch FROM least(began + make_interval(secs => each.deadline_in), each.deadline_at) - instant) AS in_time,
                        count(*) OVER (PARTITION BY each.cost_class ORDER BY each.position) - 1 AS earlier
-                FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL
+                FROM batch_items_v1(p_items) each, LATERAL cost_v1(each.cost_class, each.type, each.declared_cost) cost
+                WHERE verdicts[each.position] IS NULL
             ) dated, LATERAL deadline_verdict_v1(
-                p_client, dated.flow, dated.cost_class, dated.in_time, dated.expected, dated.declared, dated.mean_known,
+                p_client, dated.flow, dated.cost_class, dated.in_time, dated.expected, dated.declared_cost IS NOT NULL, dated.mean_known,
                 (rooms -> dated.cost_class ->> 2)::integer,
                 (rooms -> dated.cost_class ->> 0)::integer + (rooms -> dated.cost_class ->> 1)::integer = 0, dated.earlier::integer) judged
             WHERE dated.in_time IS NOT NULL AND judged.verdict IS NOT NULL ORDER BY dated.position

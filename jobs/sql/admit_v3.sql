@@ -2,21 +2,21 @@
 --
 -- VOLATILE, so that each statement below has a snapshot of its own: what decides is read after the lock was
 -- granted and sees every admission that held it before. Must be called in autocommit at READ COMMITTED.
--- p_expected, p_declared, p_max_backlog, p_mean_known: as decide_v1 has them. p_cost: what it counts in the order, seconds. p_ageing: the seconds of waiting
--- that a priority of 100 is worth (P11a).
+-- p_declared_cost: seconds of work, as its type says; NULL: it says nothing. p_max_backlog: seconds. p_ageing: the seconds of waiting that a
+-- priority of 100 is worth (P11a).
 -- Nobody waits longer than a second for a lock: 'idempotency_in_flight' for a key's, SQLSTATE 55P03 for the class's.
 CREATE FUNCTION admit_v3(
     p_client bigint, p_type text, p_cost_class text, p_params jsonb, p_labels jsonb, p_timeout double precision,
     p_max_attempts integer, p_max_deliveries integer, p_max_wait interval, p_deadline_in interval, p_deadline_at timestamptz,
-    p_max_waiting integer, p_max_backlog double precision, p_processes integer, p_mean_known boolean, p_beat interval, p_max_jobs integer,
+    p_max_waiting integer, p_max_backlog double precision, p_processes integer, p_beat interval, p_max_jobs integer,
     p_request_id text, p_traceparent text, p_key text, p_fingerprint text,
-    p_flow text, p_priority smallint, p_ageing double precision, p_expected double precision, p_declared boolean, p_cost double precision,
-    p_limit_keys text[]
+    p_flow text, p_priority smallint, p_ageing double precision, p_declared_cost double precision, p_limit_keys text[]
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, work_seconds double precision, starts_in double precision,
-    job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz
+    job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz, expected double precision, counts double precision
 ) LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
 DECLARE
+    cost record;
     decided record;
     place record;
     known record;
@@ -49,14 +49,17 @@ BEGIN
         END IF;
     END IF;
 
+    SELECT * INTO cost FROM cost_v1(p_cost_class, p_type, p_declared_cost);
+    expected := cost.expected;
+    counts := cost.counts;
     deadline_at := least(clock_timestamp() + p_deadline_in, p_deadline_at);  -- of two, the earlier; NULL if there is none
     FOREACH under_the_lock IN ARRAY ARRAY[false, true] LOOP
         IF under_the_lock THEN
             PERFORM pg_advisory_xact_lock(hashtextextended('class:' || p_cost_class, 0));
         END IF;
         SELECT * INTO decided FROM decide_v1(
-            p_client, p_flow, p_type, p_cost_class, admit_v3.deadline_at, p_expected, p_declared, p_max_waiting, p_max_backlog, p_processes,
-            p_mean_known, p_beat);
+            p_client, p_flow, p_type, p_cost_class, admit_v3.deadline_at, cost.expected, p_declared_cost IS NOT NULL, p_max_waiting, p_max_backlog,
+            p_processes, cost.mean_known, p_beat);
         verdict := decided.verdict;
         waiting := decided.waiting;
         running := decided.running;
@@ -70,8 +73,8 @@ BEGIN
     END LOOP;
 
     accepted_at := decided.instant;
-    start_by := least(accepted_at + p_max_wait, admit_v3.deadline_at - make_interval(secs => coalesce(p_expected, 0)));
-    SELECT * INTO place FROM fair_charge_v1(p_cost_class, p_client, p_flow, p_cost, decided.waiting + decided.running = 0);
+    start_by := least(accepted_at + p_max_wait, admit_v3.deadline_at - make_interval(secs => coalesce(cost.expected, 0)));
+    SELECT * INTO place FROM fair_charge_v1(p_cost_class, p_client, p_flow, cost.counts, decided.waiting + decided.running = 0);
     INSERT INTO jobs_job AS job (
         client_id, type, cost_class, params, labels, timeout_seconds, max_attempts, max_deliveries, request_id, traceparent,
         admitted_bound, accepted_at, available_at, start_by, deadline_at, flow, priority, expected_seconds, cost_seconds, estimated_start_at,
@@ -79,7 +82,7 @@ BEGIN
     VALUES (
         p_client, p_type, p_cost_class, p_params, p_labels, p_timeout, p_max_attempts, p_max_deliveries, p_request_id, p_traceparent,
         decided.slots + p_max_waiting, decided.instant, decided.instant, admit_v3.start_by, admit_v3.deadline_at, p_flow, p_priority,
-        p_expected, p_cost, decided.instant + make_interval(secs => decided.starts_in), place.rank, place.flow_rank,
+        cost.expected, cost.counts, decided.instant + make_interval(secs => decided.starts_in), place.rank, place.flow_rank,
         extract(epoch FROM decided.instant) - p_priority / 100.0 * p_ageing, p_limit_keys)
     RETURNING job.id INTO job_id;
     IF p_key IS NOT NULL THEN

@@ -14,14 +14,14 @@ BEGIN
     INSERT INTO jobs_batch (client_id, atomic, request_id, accepted_at, deadline_at)
     VALUES (p_client, p_atomic, p_request_id, p_instant, p_cut_off) RETURNING id INTO batch_id;
     FOR item IN
-        SELECT each.*, least(p_began + make_interval(secs => each.deadline_in), each.deadline_at) AS deadline
-        FROM batch_items_v1(p_items) each ORDER BY each.position
+        SELECT each.*, cost.expected, cost.counts, least(p_began + make_interval(secs => each.deadline_in), each.deadline_at) AS deadline
+        FROM batch_items_v1(p_items) each, LATERAL cost_v1(each.cost_class, each.type, each.declared_cost) cost ORDER BY each.position
     LOOP
         job := p_jobs[item.position];
         IF verdicts[item.position] IS NULL THEN
             verdicts[item.position] := 'admitted';
             SELECT * INTO place FROM fair_charge_v1(
-                item.cost_class, p_client, item.flow, item.cost, (p_rooms -> item.cost_class ->> 0)::integer
+                item.cost_class, p_client, item.flow, item.counts, (p_rooms -> item.cost_class ->> 0)::integer
                     + (p_rooms -> item.cost_class ->> 1)::integer = 0 AND NOT item.cost_class = ANY(begun));
             begun := begun || item.cost_class;
             INSERT INTO jobs_job (client_id, batch_id, type, cost_class, params, labels, timeout_seconds, max_attempts, max_deliveries,
@@ -32,7 +32,7 @@ BEGIN
                     (p_rooms -> item.cost_class ->> 2)::integer + item.max_waiting, p_instant, p_instant,
                     least(p_instant + make_interval(secs => item.max_wait), p_cut_off,
                           item.deadline - make_interval(secs => coalesce(item.expected, 0))), item.deadline, item.flow, item.priority,
-                    item.expected, item.cost, item.limit_keys, place.rank, place.flow_rank,
+                    item.expected, item.counts, item.limit_keys, place.rank, place.flow_rank,
                     extract(epoch FROM p_instant) - item.priority / 100.0 * item.ageing)
             RETURNING id INTO job;
             IF item.key IS NOT NULL THEN

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import lifecycle, queries
+from jobs import kept, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.states import State
 from tests.in_process_api import InProcessApi, a_probe_node, claim_probe
@@ -33,7 +33,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(queries, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(kept, "time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 

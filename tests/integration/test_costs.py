@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from pydantic import BaseModel
 
-from jobs import admission, capacity, classes, costs, lifecycle
+from jobs import admission, capacity, costs, lifecycle
 from jobs.admission import Admitted, Rejected
-from jobs.costs import Cost, CostTooLarge, WrongCost
+from jobs.costs import CostTooLarge, WrongCost
 from jobs.expected_cost import FEWEST_RUNS
 from jobs.models import Job, RunTimes, WorkerNode
 from jobs.registry import JobType, NoParams
@@ -45,12 +45,14 @@ def measured(seconds: float, runs: int = FEWEST_RUNS) -> None:
         expected_seconds=seconds,
         seen_until=job_rows.later(0),
     )
-    costs._measured.forget()  # type: ignore[attr-defined]
 
 
-def expected() -> Cost:
-    costs._measured.forget()  # type: ignore[attr-defined]
-    return costs.of(a_type(), NoParams(), classes.get("light"), 10)
+def known_of(job_type: str = job_rows.TYPE, cost_class: str = "light") -> tuple[float | None, float]:
+    """What an admission would expect of a job, and what it would count in the order."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT expected, counts FROM cost_v1(%s, %s, NULL)", [cost_class, job_type])
+        expected, counts = cursor.fetchone()
+    return expected, counts
 
 
 # ── What a job is expected to cost ───────────────────────────────────────────────────────────────────────────────────
@@ -58,30 +60,31 @@ def expected() -> Cost:
 
 def test_a_type_may_say_what_its_jobs_cost() -> None:
     by_stops = replace(a_type(lambda params: params.stops * 0.5), params=Stops)
-    assert costs.of(a_type(3), NoParams(), classes.get("light"), 10) == Cost(3.0, True, 3.0)
-    assert costs.of(by_stops, Stops(stops=4), classes.get("light"), 10) == Cost(2.0, True, 2.0)
+    assert costs.declared(a_type(3), NoParams(), 10) == 3.0
+    assert costs.declared(by_stops, Stops(stops=4), 10) == 2.0
+    assert costs.declared(a_type(), NoParams(), 10) is None
 
 
 @pytest.mark.parametrize("said", [0, -1, float("nan"), float("inf"), "3", True, [1]])
 def test_what_is_no_cost_is_its_author_s_fault(said: object) -> None:
     with pytest.raises(WrongCost, match="a cost is a number of seconds above 0"):
-        costs.of(a_type(lambda params: said), NoParams(), classes.get("light"), 10)
+        costs.declared(a_type(lambda params: said), NoParams(), 10)
 
 
 def test_a_job_whose_work_does_not_fit_its_time_out_is_none() -> None:
     with pytest.raises(CostTooLarge, match="Its work is 10.5 s .* may run for 10 s only"):
-        costs.of(a_type(10.5), NoParams(), classes.get("light"), 10)
+        costs.declared(a_type(10.5), NoParams(), 10)
 
 
 def test_nothing_is_known_of_a_type_that_never_ran() -> None:
-    assert expected() == Cost(None, False, costs.UNKNOWN_COUNTS_SECONDS)
+    assert known_of() == (None, 1.0)
 
 
 @pytest.mark.parametrize(("runs", "known"), [(19, None), (20, 2.0)])
 def test_twenty_runs_make_a_measure(runs: int, known: float | None) -> None:
     ran(*[2.0] * runs)
     assert costs.learn() == runs
-    assert expected().expected == known
+    assert known_of()[0] == known
 
 
 def test_what_is_learnt_is_learnt_once() -> None:
@@ -103,39 +106,47 @@ def test_the_newest_runs_count() -> None:
     costs.learn()
     ran(*[1.0] * 100, ago=2)
     costs.learn()
-    assert expected().expected == 1.0
+    assert known_of()[0] == 1.0
 
 
 def test_an_odd_run_changes_little() -> None:
     ran(*[1.0] * 39, 10_000.0)
     costs.learn()
-    assert expected().expected == 1.0
+    assert known_of()[0] == 1.0
 
 
 def test_a_failed_run_took_its_time_too_and_a_cancelled_one_tells_nothing() -> None:
     ran(*[4.0] * 20, state=State.FAILED)
     ran(*[0.1] * 50, state=State.CANCELLED)
     costs.learn()
-    assert expected().expected == 4.0
+    assert known_of()[0] == 4.0
 
 
 def test_a_type_of_which_nothing_is_known_counts_as_its_class_s_mean() -> None:
     ran(*[4.0] * 30)
     ran(*[1.0] * 30, type="tests.other")
     costs.learn()
-    costs._measured.forget()  # type: ignore[attr-defined]
-    unknown = replace(a_type(), name="tests.unknown")
-    assert costs.of(unknown, NoParams(), classes.get("light"), 10) == Cost(None, False, 2.5)
-    assert costs.of(unknown, NoParams(), classes.get("heavy"), 10).counts == costs.UNKNOWN_COUNTS_SECONDS
+    assert known_of("tests.unknown") == (None, 2.5)
+    assert known_of("tests.unknown", "heavy") == (None, 1.0)
+
+
+def test_an_admission_looks_for_itself_and_stores_what_it_found(node: WorkerNode) -> None:
+    measured(3.0)
+    answer = admission.submit(a_submission())
+    assert isinstance(answer, Admitted)
+    row = job_rows.read(answer.job.pk)
+    assert (
+        (row.expected_seconds, row.cost_seconds) == (3.0, 3.0) == (answer.job.expected_seconds, answer.job.cost_seconds)
+    )
 
 
 # ── Room by work ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def submit(seconds: float | None = None, declared: bool = False, **fields: Any) -> Admitted | Rejected:
+def submit(seconds: float | None = None, **fields: Any) -> Admitted | Rejected:
+    """A job whose type says that it is so many seconds of work."""
     cost_class = fields.pop("cost_class", a_class(max_waiting=100, max_backlog_seconds=10.0))
-    cost = Cost(seconds, declared, seconds or 1.0)
-    answer = admission.submit(replace(a_submission(cost=cost), cost_class=cost_class, **fields))
+    answer = admission.submit(replace(a_submission(declared_cost_seconds=seconds), cost_class=cost_class, **fields))
     assert isinstance(answer, Admitted | Rejected)
     return answer
 
@@ -205,7 +216,8 @@ def test_after_a_run_the_latest_useful_start_is_kept_for_the_next(node: WorkerNo
 @pytest.mark.parametrize(("declared", "said"), [(True, "deadline_infeasible"), (False, "admitted")])
 def test_only_what_its_type_declares_can_never_be_in_time(node: WorkerNode, declared: bool, said: str) -> None:
     """Of a measure it is not said: the job may be a quick one. An idle class starts it at once."""
-    assert verdict(submit(5, declared, deadline_in_seconds=4.0)) == said
+    measured(5)
+    assert verdict(submit(5 if declared else None, deadline_in_seconds=4.0)) == said
 
 
 @pytest.mark.parametrize(
@@ -226,11 +238,11 @@ def test_the_door_refuses_what_would_probably_be_late(
     measured(mean)
     wide = a_class(max_waiting=100, max_backlog_seconds=10_000.0)
     for _ in range(departures + slots - 1):
-        assert verdict(submit(mean, cost_class=wide)) == "admitted"
+        assert verdict(submit(cost_class=wide)) == "admitted"
     for _ in range(slots):
         assert job_rows.claim(node) is not None
     assert capacity.start_probability(departures, slots, mean, within) == pytest.approx(probability, abs=1e-6)
-    answer = submit(mean, cost_class=wide, deadline_in_seconds=within + mean)
+    answer = submit(cost_class=wide, deadline_in_seconds=within + mean)
     assert verdict(answer) == ("admitted" if probability >= 0.95 else "deadline_unreachable")
     if isinstance(answer, Rejected):
         assert answer.starts_in_seconds == pytest.approx(departures * mean / slots)
@@ -245,7 +257,7 @@ def test_the_door_says_nothing_of_deadlines_while_too_little_is_known(node: Work
 
 def test_a_job_with_a_free_process_starts_at_once_whatever_the_measure_says(node: WorkerNode) -> None:
     measured(30)
-    answer = submit(30, deadline_in_seconds=31.0)
+    answer = submit(deadline_in_seconds=31.0)
     assert isinstance(answer, Admitted)
     assert job_rows.read(answer.job.pk).estimated_start_at == answer.job.accepted_at
 
@@ -253,10 +265,10 @@ def test_a_job_with_a_free_process_starts_at_once_whatever_the_measure_says(node
 def test_the_promised_start_is_kept_with_the_job(node: WorkerNode) -> None:
     measured(3)
     for _ in range(2):
-        submit(3)
+        submit()
         job_rows.claim(node)
     for waiting in range(4):
-        answer = submit(3)
+        answer = submit()
         assert isinstance(answer, Admitted)
         promised = job_rows.read(answer.job.pk).estimated_start_at
         assert promised and answer.job.accepted_at

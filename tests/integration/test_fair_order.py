@@ -4,13 +4,13 @@ Each through the live path: admitted by the door, claimed by a node. A letter is
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jobs import admission, lifecycle
 from jobs.admission import Admitted
-from jobs.costs import Cost
 from jobs.lifecycle import Claim, Outcome
 from jobs.models import ApiClient, FairClock, FairShare, Job, WorkerNode
 from jobs.states import State
@@ -22,7 +22,8 @@ pytestmark = pytest.mark.django_db
 
 def admit(client: str, cost: float = 1.0, **fields: Any) -> Job:
     owner = job_rows.a_client(client)
-    answer = admission.submit(a_submission(client=owner, cost=Cost(None, False, cost), **fields))
+    asked = a_submission(client=owner, declared_cost_seconds=cost, **fields)
+    answer = admission.submit(replace(asked, cost_class=replace(asked.cost_class, max_backlog_seconds=1e6)))
     assert isinstance(answer, Admitted)
     return answer.job
 
@@ -187,7 +188,7 @@ def test_the_jobs_of_a_batch_take_their_turns_like_others(node: WorkerNode) -> N
     from jobs import batches
 
     items = {
-        f"i{number}": a_submission(client=job_rows.a_client("a"), cost=Cost(None, False, 2.0)) for number in range(3)
+        f"i{number}": a_submission(client=job_rows.a_client("a"), declared_cost_seconds=2.0) for number in range(3)
     }
     batches.submit(a_batch(items, client=job_rows.a_client("a")))
     admit("b"), admit("b")

@@ -2,13 +2,13 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jobs import admission, lifecycle
 from jobs.admission import Admitted
-from jobs.costs import Cost
 from jobs.lifecycle import Claim, Outcome
 from jobs.models import ApiClient, FairClock, Job, WorkerNode
 from jobs.order import Entry, Line
@@ -37,11 +37,11 @@ class Both:
     def admit(self, chance: random.Random) -> None:
         client, cost = chance.choice("aabcd"), chance.choice([1.0, 1.0, 2.0, 0.5, chance.uniform(0.1, 9)])
         flow, priority = chance.choice(["", "", "x", "y"]), chance.choice([0, 0, 0, 50, -100])
-        answer = admission.submit(
-            a_submission(
-                1000, client=job_rows.a_client(client), cost=Cost(None, False, cost), flow=flow, priority=priority
-            )
+        asked = a_submission(
+            1000, client=job_rows.a_client(client), declared_cost_seconds=cost, flow=flow, priority=priority
         )
+        wide = replace(asked.cost_class, max_backlog_seconds=1e6, max_wait_seconds=MAX_WAIT_SECONDS)
+        answer = admission.submit(replace(asked, cost_class=wide))
         assert isinstance(answer, Admitted) and answer.job.accepted_at
         entry = self.line.admit(
             client,

@@ -23,6 +23,7 @@ STATED = [
     ("processes", 1, 256),
     ("max_waiting", 0, 10_000),
     ("max_wait_seconds", 0.1, 86_400),
+    ("max_backlog_seconds", 0.1, 86_400),
     ("timeout_seconds", 0.1, 86_400),
     ("ceiling_seconds", 0.1, 86_400),
     ("retry_after_seconds", 1, 300),
