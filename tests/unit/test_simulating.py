@@ -1,0 +1,173 @@
+"""What simulated classes show: figures that are known otherwise, fairness, and what the bound on the backlog is for."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from heapq import heapreplace
+from itertools import islice
+from statistics import fmean
+
+import pytest
+
+from jobs import costs
+from jobs.ranges import WrongSetting
+from workers.planning.queueing import predict
+from workers.simulating import measures
+from workers.simulating.door import Limits, Turns
+from workers.simulating.figures import Report
+from workers.simulating.measures import WorkLeft
+from workers.simulating.traces import Job, Load, Manner, from_rows, synthetic
+from workers.simulating.world import simulate
+
+NEVER = Manner("never")
+SHARED_JOBS = 60_000
+
+
+def played(limits: list[Limits], loads: list[Load], jobs: int, seed: int = 1) -> Report:
+    return simulate(limits, islice(synthetic(loads, seed), jobs))
+
+
+def open_door(name: str, slots: int, max_waiting: int) -> Limits:
+    """Nothing but the count of jobs keeps anyone out."""
+    return Limits(name, slots, max_waiting, max_wait_seconds=1e9, max_backlog_seconds=1e9)
+
+
+LIGHT = Load("light", "light", 8, 0.2, client="all", manner=NEVER)
+HEAVY = Load("heavy", "heavy", 0.05, 30, client="all", manner=NEVER)
+
+
+def test_in_slots_of_their_own_light_jobs_wait_little_and_heavy_ones_long() -> None:
+    """Each alone, since they have nothing in common: a heavy job comes so rarely that its mean takes days to settle."""
+    light = played([open_door("light", 2, 100)], [LIGHT], 20_000).kinds["light"]
+    heavy = played([open_door("heavy", 2, 10)], [HEAVY], 30_000).kinds["heavy"]
+    assert light.mean_wait_seconds == pytest.approx(0.35, rel=0.15)
+    assert heavy.mean_wait_seconds == pytest.approx(32, rel=0.15)
+
+
+def test_in_shared_slots_light_jobs_wait_as_long_as_heavy_ones() -> None:
+    """As the same jobs do in a plain line, first come, first served. Two million jobs of such a line wait for 6.5 s, both kinds; of 60,000 with their
+    370 heavy ones that is 3 to 15 s by the seed, and this seed is near the middle."""
+    together = [replace(load, cost_class="all") for load in (LIGHT, HEAVY)]
+    shared = played([open_door("all", 4, 10_000)], together, SHARED_JOBS, seed=5).kinds
+    plain = _first_come_first_served(islice(synthetic(together, 5), SHARED_JOBS), slots=4)
+    for kind, seconds in (("light", 7), ("heavy", 7.5)):
+        assert shared[kind].mean_wait_seconds == pytest.approx(seconds, rel=0.15)
+        assert shared[kind].mean_wait_seconds == pytest.approx(fmean(plain[kind]), rel=1e-6)
+
+
+def _first_come_first_served(jobs: Iterable[Job], slots: int) -> dict[str, list[float]]:
+    """Waits by kind, in seconds."""
+    free_at, waits = [0.0] * slots, defaultdict[str, list[float]](list)
+    for job in jobs:
+        start = max(job.at, free_at[0])
+        heapreplace(free_at, start + job.run_seconds)
+        waits[job.kind].append(start - job.at)
+    return waits
+
+
+@pytest.mark.parametrize(("rate", "slots", "max_waiting"), [(12, 2, 6), (8, 2, 4), (25, 4, 0)])
+def test_of_callers_that_never_come_back_as_many_are_refused_as_the_formula_says(
+    rate: float, slots: int, max_waiting: int
+) -> None:
+    found = played([open_door("c", slots, max_waiting)], [Load("x", "c", rate, 0.2, manner=NEVER)], 20_000)
+    assert found.classes["c"].refused_share == pytest.approx(
+        predict(rate, 0.2, slots, max_waiting).refusal_share, abs=0.02
+    )
+    assert found.classes["c"].utilisation == pytest.approx(predict(rate, 0.2, slots, max_waiting).utilisation, abs=0.02)
+
+
+def test_at_twice_what_the_slots_can_do_the_bound_on_the_backlog_keeps_what_was_accepted_from_expiring() -> None:
+    load = [Load("x", "c", 40, 0.2, manner=NEVER)]
+    bound = played([Limits("c", 4, 1000, 10, 8)], load, 20_000).classes["c"]
+    without = played([Limits("c", 4, 1000, 10, 86_400)], load, 20_000).classes["c"]
+    assert bound.expired_share < 0.05 < without.expired_share
+    assert bound.refused_share > without.refused_share  # an honest 503 in place of a 202 that comes to nothing
+    assert bound.goodput_per_second == pytest.approx(without.goodput_per_second, rel=0.05)  # and nothing is lost by it
+    assert bound.utilisation is not None and bound.utilisation > 0.95
+
+
+def test_a_small_client_beside_one_that_floods_waits_little_once_it_is_let_in() -> None:
+    """It wants a fifth of the slots, and the other one twice as much as all of them."""
+    limits = [Limits("c", 4, 200, 60, 48)]
+    found = played(limits, [Load("flood", "c", 40, 0.2), Load("small", "c", 4, 0.2)], 20_000).clients
+    small, flood = found["small"], found["flood"]
+    assert small.expired_share == 0
+    assert small.p95_wait_seconds is not None and flood.mean_wait_seconds is not None
+    assert small.p95_wait_seconds < 1 < flood.mean_wait_seconds
+
+
+def test_the_same_seed_gives_the_same_report_and_another_one_another() -> None:
+    limits, loads = [Limits("c", 2, 5, 10, 8)], [Load("x", "c", 12, 0.2, "lognormal", clients=3)]
+    assert played(limits, loads, 2_000) == played(limits, loads, 2_000) != played(limits, loads, 2_000, seed=2)
+
+
+def test_every_job_is_accounted_for() -> None:
+    found = played([Limits("c", 2, 20, 1, 60)], [Load("x", "c", 30, 0.2, deadline_seconds=3)], 3_000).classes["c"]
+    started = round(found.admitted * (1 - found.expired_share))
+    assert found.offered == 3_000 == found.admitted + round(found.gave_up_share * 3_000)
+    assert found.asked == found.admitted + sum(found.refused.values())
+    assert 0 < found.expired_share < 1 and round(found.useful_share * 3_000) <= started
+
+
+def test_a_client_holds_so_many_turns_and_a_job_that_asks_early_is_told_its_own_again() -> None:
+    turns = Turns(2)
+    first, second, third = (Job(0, "a", "c", "x", 1) for _ in range(3))
+    for job in (first, second, third):
+        job.turn_at = turns.of(job, 0.0, 5.0, 1.0)
+    assert (first.turn_at, second.turn_at, third.turn_at) == (5.0, 6.0, 6.0)
+    assert turns.of(first, 3.0, 9.0, 1.0) == 5.0
+    assert turns.of(Job(0, "b", "c", "x", 1), 3.0, 1.0, 1.0) == 7.0
+    assert turns.of(Job(0, "a", "c", "x", 1), 6.0, 1.0, 1.0) == 8.0  # both of a's have come
+
+
+def test_work_that_is_left_grows_with_what_waits_and_shrinks_as_it_runs() -> None:
+    work = WorkLeft()
+    work.wait(1, 10.0)
+    work.wait(2, 4.0)
+    assert work.seconds(0.0) == 14
+    work.start(1, 1.0)
+    assert work.seconds(3.0) == pytest.approx(12)
+    assert work.seconds(12.0) == pytest.approx(4)  # the first runs for longer than expected
+    work.finish(1)
+    work.leave_line(2)
+    assert work.seconds(13.0) == 0
+
+
+def test_run_times_are_kept_as_the_door_keeps_them() -> None:
+    assert measures.RUNS_KEPT == costs.RUNS_KEPT
+
+
+def test_a_trace_is_read_in_the_order_of_its_instants() -> None:
+    text = "at_seconds,client,cost_class,run_seconds,deadline_seconds,priority\n2,a,c,1,,5\n1,b,c,0.5,3,\n"
+    one, other = from_rows("t.csv", text, NEVER)
+    assert (one.at, one.client, one.deadline_at, one.priority) == (1, "b", 4, 0)
+    assert (other.at, other.deadline_at, other.priority) == (2, None, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "at_seconds,client\n",
+            "t.csv is 'at_seconds,client', but must be a CSV file with the heading at_seconds,client,",
+        ),
+        ("at_seconds,client,cost_class,run_seconds\n", "t.csv is '', but must be a CSV file with a line for each job"),
+        (
+            "at_seconds,client,cost_class,run_seconds\n1,a,c,nan\n",
+            "t.csv, line 2, run_seconds is 'nan', but must be a number",
+        ),
+        (
+            "at_seconds,client,cost_class,run_seconds\n-1,a,c,1\n",
+            "t.csv, line 2, at_seconds is '-1', but must be a number",
+        ),
+        ("at_seconds,client,cost_class,run_seconds\n1,,c,1\n", "t.csv, line 2, client is '', but must be a name"),
+        (
+            "at_seconds,client,cost_class,run_seconds\n1,a,c\n",
+            "t.csv, line 2, is '1,a,c,None', but must be as many values",
+        ),
+    ],
+)
+def test_a_trace_that_is_none_is_refused_in_a_sentence_that_says_where(text: str, sentence: str) -> None:
+    with pytest.raises(WrongSetting) as refused:
+        from_rows("t.csv", text, NEVER)
+    assert str(refused.value).startswith(sentence)
