@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DEFAULT_DB_ALIAS, connection
+from django.urls import get_resolver
 from psycopg import IsolationLevel
 
 from jobs import classes, registry, sweeps
@@ -94,6 +95,23 @@ def a_key_does_not_outlast_its_job(**kwargs: Any) -> list[CheckMessage]:
 
 def _short_lease(lease: float, at_least: str, identity: str) -> Error:
     return Error(f"WEIGHBRIDGE_LEASE_SECONDS is {lease:g}, but must be at least {at_least}.", id=identity)
+
+
+@register(Tags.urls)
+def errors_are_problems(**kwargs: Any) -> list[CheckMessage]:
+    """A ROOT_URLCONF of one's own that includes ours has none of its handlers, and what Django itself refuses would be HTML."""
+    resolver = get_resolver()
+    missing = [code for code in (400, 404, 500) if resolver.resolve_error_handler(code).__module__ != "jobs.api.errors"]
+    if not missing:
+        return []
+    names = ", ".join(f"handler{code}" for code in missing)
+    return [
+        Warning(
+            f"{settings.ROOT_URLCONF} has not {names} of jobs.api.errors: some refusals of the API will be pages of HTML, not problems.",
+            hint="Write `from project.urls import handler400, handler404, handler500` in it, or refuse as they do below /api/.",
+            id="jobs.W003",
+        )
+    ]
 
 
 @register(Tags.database)

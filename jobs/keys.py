@@ -42,7 +42,12 @@ def cut(row: ApiKey) -> str:
 
 
 def rotate(old: ApiKey, lasts: timedelta | None, overlap: timedelta) -> str:
-    """A new key with the client and the scopes of the old one, which goes on working for the overlap, if it did."""
+    """A new key with the client and the scopes of the old one, which goes on working for the overlap, if it did.
+
+    lasts: None is as long as the old one was made for, so that no key becomes one that never ends by being rotated.
+    """
+    if lasts is None and old.expires_at is not None:
+        lasts = old.expires_at - old.created_at
     with transaction.atomic():
         key = new_key(old.client, old.scopes, lasts)
         ApiKey.objects.filter(pk=old.pk).update(expires_at=Least("expires_at", Now() + overlap))

@@ -21,6 +21,7 @@ class RateLimited:
     limit: int  # submits a minute
     retry_after_seconds: int
     reason: Literal["rate_limited"] = "rate_limited"
+    retryable: Literal[True] = True
 
 
 Answer = Admitted | Replayed | Rejected | RateLimited

@@ -107,6 +107,19 @@ def test_a_rotation_gives_no_key_a_longer_life() -> None:
     assert row_of(old).expires_at == before
 
 
+def test_the_new_key_lasts_as_long_as_the_old_one_was_made_for_unless_it_is_said() -> None:
+    old = told("make", "shop", "--days", 3)
+    new = told("rotate", row_of(old).pk)
+    lasts = row_of(new).expires_at
+    assert lasts is not None
+    assert timedelta(days=2.9) < lasts - row_of(new).created_at < timedelta(days=3.1)
+    another = told("rotate", row_of(new).pk, "--days", 9)
+    lasts = row_of(another).expires_at
+    assert lasts is not None and lasts - row_of(another).created_at > timedelta(days=8.9)
+    unlimited = told("make", "shop")
+    assert row_of(told("rotate", row_of(unlimited).pk)).expires_at is None
+
+
 def test_the_list_shows_what_each_key_is_for_when_it_was_used_and_when_it_ends() -> None:
     used, revoked = told("make", "shop"), told("make", "desk", "--days", "10")
     works(used)

@@ -86,3 +86,14 @@ def test_a_key_does_not_outlast_its_job(settings: Any, keys: float, kept: float,
     messages = checks.a_key_does_not_outlast_its_job()
     assert [message.id for message in messages] == found
     assert all("SECONDS is 11, but must be at most" in message.msg for message in messages)
+
+
+def test_the_project_s_own_addresses_answer_with_problems() -> None:
+    assert checks.errors_are_problems() == []
+
+
+def test_addresses_of_a_team_s_own_without_our_handlers_are_told(settings: Any) -> None:
+    settings.ROOT_URLCONF = "jobs.api.urls"  # which has none
+    (told,) = checks.errors_are_problems()
+    assert told.id == "jobs.W003"
+    assert "handler400, handler404, handler500 of jobs.api.errors" in told.msg

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import secrets
 import stat
 import subprocess
@@ -12,7 +13,9 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
+from jobs import classes
 from jobs.ranges import Seconds, Whole, WrongSetting
 from project import env
 
@@ -286,3 +289,11 @@ def test_a_database_url_has_the_last_word_and_https_secures_the_cookies(tmp_path
     url = "postgresql://u@db/w?tcp_user_timeout=9000"
     session, csrf, options = _settings_with(tmp_path, DATABASE_URL=url, WEIGHBRIDGE_TRUSTED_ORIGINS="https://a.b")
     assert (session, csrf, options["tcp_user_timeout"], options["keepalives_idle"]) == (True, True, "9000", 5)
+
+
+def test_every_variable_that_the_readme_or_the_settings_name_is_known() -> None:
+    """One that sets something and is told to set nothing would send its reader to another one."""
+    written = (env.ROOT / "README.md").read_text() + (env.ROOT / "project/settings.py").read_text()
+    named = set(re.findall(r"WEIGHBRIDGE_[A-Z_]*[A-Z]\b(?!_?<)", written))
+    assert len(named) > 20
+    assert env.misspelt(dict.fromkeys(named, "1"), {*dir(settings), *classes.variables()}) == []

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         )
         rotate.add_argument("id", type=int, help="The id that `keys list` shows.")
         rotate.add_argument("--overlap-hours", type=positive_number, default=24.0, help="Default: 24.")
-        _lasting(rotate)
+        _lasting(rotate, "How long the new key lasts; without it, as long as the old one was made for.")
         revoke = what.add_parser("revoke", help="Stop a key from working, at once.")
         revoke.add_argument("id", type=int, help="The id that `keys list` shows.")
 
@@ -72,7 +72,11 @@ class Command(BaseCommand):
         old = _key(id)
         if old.revoked_at is not None:
             raise CommandError(f"Key {id} was revoked; `keys make` makes a new one.")
-        self._show(keys.rotate(old, _days(days), timedelta(hours=overlap_hours)))
+        key = keys.rotate(old, _days(days), timedelta(hours=overlap_hours))
+        old.refresh_from_db()
+        new = ApiKey.objects.get(digest=keys.digest(key))
+        self.stderr.write(f"Key {id} works {_end_of(old)}; key {new.pk}, in its place, works {_end_of(new)}.")
+        self._show(key)
 
     def _revoke(self, id: int, **others: Any) -> None:
         if not keys.revoke(_key(id)):
@@ -83,8 +87,8 @@ class Command(BaseCommand):
         self.stdout.write(key)
 
 
-def _lasting(parser: Any) -> None:
-    parser.add_argument("--days", type=positive_number, help="How long the key lasts; without it, until it is revoked.")
+def _lasting(parser: Any, help: str = "How long the key lasts; without it, until it is revoked.") -> None:
+    parser.add_argument("--days", type=positive_number, help=help)
 
 
 def positive_number(text: str) -> float:
