@@ -14,10 +14,11 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import capacity, queries, telemetry, wakeups
+from jobs import queries, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.door.idempotency import Idempotency, Mismatch
+from jobs.door.refusals import REFUSALS
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 
@@ -53,7 +54,13 @@ class EntryGone(Exception):
 
 @dataclass(frozen=True)
 class Admitted:
+    """`ahead`: jobs that wait before it, by the rank that it was given; `room`: as it was counted, with it. `starts_in_seconds`: when it would
+    probably start; None: that is not known."""
+
     job: Job
+    ahead: int = 0
+    room: Room | None = None
+    starts_in_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,11 +88,17 @@ class Rejected:
     room: Room | None = None  # None: the class could not even be looked at
     quota: JobQuota | None = None  # the client's, where that is what held it back
     starts_in_seconds: float | None = None  # when it would probably have started
+    declared_seconds: float | None = None  # the work that its type says it is
+
+    @property
+    def retryable(self) -> bool:
+        """Whether it is of use to come back with the same request."""
+        return REFUSALS[self.reason].retryable
 
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
-SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at, expected, counts
+SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at, expected, counts, ahead
 FROM admit_v3(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
               %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
               %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
@@ -127,11 +140,12 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     if verdict == "too_many_jobs" and submission.client.max_jobs is not None:
         return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
     if verdict != "admitted":
-        return _counted(_rejected(verdict, room, submission.cost_class, starts_in))
+        return _counted(_rejected(verdict, room, submission, starts_in))
     telemetry.ADMITTED.labels(submission.cost_class.name).inc()
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
-    return Admitted(_as_row(submission, room, *born))
+    *row, ahead = born
+    return Admitted(_as_row(submission, room, *row), ahead, room, starts_in)
 
 
 def _ask(submission: Submission) -> tuple[Any, Room, float | None, tuple[Any, ...]]:
@@ -190,11 +204,11 @@ def over_quota(submission: Submission, quota: JobQuota) -> Rejected:
     return Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class, quota=quota)
 
 
-def _rejected(reason: Any, room: Room, cost_class: CostClass, starts_in: float | None) -> Rejected:
-    after = capacity.retry_after_seconds(
-        room, cost_class.max_waiting, queries.drain(cost_class.name), cost_class.retry_after_seconds
-    )
-    return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in)
+def _rejected(reason: Any, room: Room, submission: Submission, starts_in: float | None) -> Rejected:
+    cost_class = submission.cost_class
+    after = queries.retry_after_seconds(cost_class, room)
+    declared = submission.declared_cost_seconds
+    return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in, declared_seconds=declared)
 
 
 def _counted(rejected: Rejected) -> Rejected:

@@ -33,6 +33,16 @@ class Room:
         return max(0, self.bound(max_waiting) - self.waiting - self.running)
 
 
+def backlog_seconds(room: Room, processes: int) -> float:
+    """How long the work ahead takes all slots together (P5); while none is live, the configured processes stand for them."""
+    return room.work_seconds / (room.slots or processes)
+
+
+def worked_off_in_seconds(backlog: float, max_backlog: float) -> float:
+    """After how long the work ahead has gone down to RESUME_SHARE of its bound: a second of it a second, while all slots are busy."""
+    return max(0.0, backlog - RESUME_SHARE * max_backlog)
+
+
 def drain_per_second(departures: int, over_seconds: float) -> float | None:
     """Jobs that leave the class per second, all ways of leaving; None if too few were seen."""
     if departures < DRAIN_NEEDS or over_seconds <= 0:

@@ -14,6 +14,8 @@ from typing import Any
 
 from django.conf import settings
 
+from jobs import capacity
+from jobs.capacity import Room
 from jobs.ranges import Range, Seconds, Whole, WrongSetting
 
 CONTROL = "control"  # the queue of the sweeps; no job class may take its name
@@ -87,6 +89,14 @@ class CostClass:
     result_bytes: int = 1_048_576
     nice: int = 10  # alone it halves a web request's p50 under load (P22)
     stop_grace_seconds: float | None = None  # None: as for all classes
+
+    def backlog_of(self, room: Room) -> float:
+        """The expected work before a job that comes now, in seconds of all slots together."""
+        return capacity.backlog_seconds(room, self.processes)
+
+    def free(self, room: Room) -> int:
+        """Jobs that would be admitted now; none, however few there are, where these are enough work (P5)."""
+        return 0 if self.backlog_of(room) > self.backlog_seconds else room.free(self.max_waiting)
 
     @property
     def backlog_seconds(self) -> float:

@@ -5,19 +5,21 @@ the admission itself looks (cost_v1), so that a job that is let in costs no roun
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from django.db import connection
 from django.db.models.functions import Now
 from pydantic import BaseModel
 
 from jobs import classes
 from jobs.expected_cost import expected_cost
+from jobs.kept import Kept
 from jobs.models import Job, RunTimes
-from jobs.registry import JobType
+from jobs.registry import AuthorsFault, JobType, shown
 from jobs.states import State
 
 RUNS_KEPT = 100  # the newest; what was so before a deployment should not count for long
@@ -26,14 +28,13 @@ LATE_COMMIT_SECONDS = 1.0  # a settle that wrote its instant may not be visible 
 LOOKS_BACK_SECONDS = 3_600.0  # the first time
 
 
-class WrongCost(Exception):
-    """A type's cost function returned what is no cost: its author's fault, not the caller's."""
+class WrongCost(AuthorsFault):
+    """A type's cost function returned what is no cost."""
+
+    code = "wrong_cost"
 
     def __init__(self, job_type: str, cost: object) -> None:
-        super().__init__(
-            f"Job type {job_type!r} says that its job costs {cost!r}, but a cost is a number of seconds above 0."
-        )
-        self.job_type, self.cost = job_type, cost
+        super().__init__(job_type, f"says that its job costs {shown(cost)}, but a cost is a number of seconds above 0.")
 
 
 class CostTooLarge(ValueError):
@@ -59,6 +60,17 @@ def _said(job_type: JobType, params: BaseModel) -> float | None:
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < math.inf:
         raise WrongCost(job_type.name, cost)
     return float(cost)
+
+
+def _ask(cost_class: str) -> float | None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT counts FROM cost_v1(%s, '', NULL) WHERE mean_known", [cost_class])
+        row = cursor.fetchone()
+    return row and float(row[0])
+
+
+# What a job of the class takes in the mean; None if that was never measured. For those who look: an admission asks the database itself.
+mean_seconds: Callable[[str], float | None] = Kept(_ask)
 
 
 def learn() -> int:

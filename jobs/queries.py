@@ -1,5 +1,6 @@
 """Reads for the API, the admin and the metrics. Depth figures are bounded by the queue limits."""
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,8 +11,8 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs import capacity, classes
-from jobs.capacity import DRAIN_WINDOW_SECONDS, Room
+from jobs import capacity, classes, costs
+from jobs.capacity import DRAIN_WINDOW_SECONDS, RETRY_AFTER_CAP_SECONDS, Room
 from jobs.classes import CostClass
 from jobs.files import artifacts
 from jobs.kept import Kept
@@ -51,6 +52,15 @@ FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > statement_time
 drain: Callable[[str], float | None] = Kept(_measure_drain)
 
 
+def retry_after_seconds(cost_class: CostClass, room: Room, places: int = 1) -> int:
+    """When a refused caller, who needs so many places at once, should come back: not before there is room by count, nor by work (P5)."""
+    drained = capacity.retry_after_seconds(
+        room, cost_class.max_waiting, drain(cost_class.name), cost_class.retry_after_seconds, places
+    )
+    worked_off = capacity.worked_off_in_seconds(cost_class.backlog_of(room), cost_class.backlog_seconds)
+    return min(max(drained, math.ceil(worked_off)), RETRY_AFTER_CAP_SECONDS)
+
+
 @dataclass(frozen=True)
 class ClassView:
     """One class as callers may see it; advisory only."""
@@ -62,7 +72,25 @@ class ClassView:
 
     @property
     def accepting(self) -> bool:
-        return self.room.free(self.cost_class.max_waiting) > 0
+        return self.cost_class.free(self.room) > 0
+
+    @property
+    def throughput_per_second(self) -> float | None:
+        """Jobs that leave it; None: too few have to say. Asked for, like what follows, only where it is shown."""
+        return drain(self.cost_class.name)
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """What somebody would be told who was refused now."""
+        return retry_after_seconds(self.cost_class, self.room)
+
+    def wait_seconds(self, sure: float) -> float | None:
+        """How long a job that comes now would wait at most with this probability, behind all others; None: that is not known."""
+        departures = self.room.waiting + self.room.running + 1 - self.room.slots
+        mean = costs.mean_seconds(self.cost_class.name)
+        if self.room.slots == 0 or (departures > 0 and mean is None):
+            return None
+        return capacity.start_seconds(departures, self.room.slots, mean or 0.0, sure)
 
 
 def _look_at(cost_class: str) -> ClassView:

@@ -6,7 +6,7 @@ that this room never has to know who wrote them.
 
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,21 @@ _IMPORTABLE = "modules that can be imported from PYTHONPATH"
 
 class WrongJobType(ValueError):
     """A registration that cannot work; its text says which and why."""
+
+
+class AuthorsFault(Exception):
+    """A type's own function said what cannot be: not the fault of who submits. `code` names it, in logs and in the outbox."""
+
+    code = "authors_fault"
+
+    def __init__(self, job_type: str, sentence: str) -> None:
+        super().__init__(f"Job type {job_type!r} {sentence}")
+        self.job_type = job_type
+
+
+def shown(said: object) -> str:
+    """What an author's function returned, for a log: params may be in it, so of most things only the type is told."""
+    return repr(said) if said is None or isinstance(said, bool | int | float) else f"a {type(said).__name__}"
 
 
 class NoParams(BaseModel):
@@ -39,6 +54,9 @@ class JobType:
     cost_class: str | Callable[[Any], str]
     timeout_seconds: float | None = None  # None: the class's default
     cost: float | Callable[[Any], float] | None = None  # expected seconds of work; None: to be measured (P5)
+    limit_keys: (
+        tuple[str, ...] | Callable[[Any], Sequence[str]]
+    ) = ()  # of which only so many jobs may run at once (P12)
     max_attempts: int = 1
     max_deliveries: int = 3  # starts that may be lost with their process before it is poison (P26)
     retry: Any = None  # the author's retry rule; the execution plane knows what it means

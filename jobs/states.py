@@ -53,6 +53,7 @@ Refusal = Literal[  # why no job was made
     "type_unavailable",
     "unavailable",
     "deadline_infeasible",
+    "deadline_unreachable",
     "idempotency_in_flight",
     "too_many_jobs",
     # Of items of a batch, and of a whole one.

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import structlog
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -141,6 +141,11 @@ def _steady_for(seconds: float) -> bool:
 def top_up() -> int:
     """Send the wake-ups that a class lacks: lost in a flush, never sent, or due by time only now."""
     return sum(wake_due(name) for name in classes.declared())
+
+
+def after_a_limit() -> None:
+    """Once what an operator has changed is committed, wake what it let go (P14). While that cannot be, the sweep makes up for it."""
+    transaction.on_commit(top_up, robust=True)
 
 
 def wake_due(cost_class: str) -> int:

@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import broker, classes, notify, queries
+from jobs import broker, classes, costs, notify, queries
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -18,6 +18,7 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(notify, "WAITERS", deaf)
     queries.drain.forget()  # type: ignore[attr-defined]
     queries.class_view.forget()  # type: ignore[attr-defined]
+    costs.mean_seconds.forget()  # type: ignore[attr-defined]
     broker.breaker.close()
     forget_queues()
     yield

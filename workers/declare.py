@@ -2,13 +2,14 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from jobs import registry
+from jobs.limit_keys import wrong
 from jobs.registry import JobType, NoParams, WrongJobType
 from workers.context import JobContext
 from workers.retries import Retry
@@ -26,6 +27,7 @@ def job(
     params: type[P] = NoParams,  # type: ignore[assignment]
     timeout: float | None = None,
     cost: float | Callable[[P], float] | None = None,
+    limit_keys: Sequence[str] | Callable[[P], Sequence[str]] = (),
     retry: Retry = Retry(),  # noqa: B008  frozen
     max_deliveries: int = 3,
     example: dict[str, Any] | None = None,
@@ -38,6 +40,9 @@ def job(
     timeout: seconds one attempt may run; None is the class's default.
     cost: the seconds of work that is expected of one job, or a function of the params that says so. Left out, it is
         what jobs of the type took here, once twenty have run. A job whose cost exceeds its time-out is refused.
+    limit_keys: names of what the job uses and there is only so much of, a licence or somebody else's service, or a function
+        of the params that names them: at most 8, of 200 characters. How many jobs that name one may run at once, on all
+        workers together, an operator sets in the admin; a key without a row there is not limited.
     retry: how often it is tried in all, and on what; once if not said.
     max_deliveries: how many attempts may be lost with their process before the job counts as poison; with 1
         a lost job is never started again.
@@ -45,7 +50,7 @@ def job(
 
     Raises WrongJobType for what cannot work. What the handler returns must be JSON-able data.
     """
-    _check(name, cost_class, timeout, cost, retry, max_deliveries, params, example)
+    _check(name, cost_class, timeout, cost, limit_keys, retry, max_deliveries, params, example)
 
     def decorate(handler: Callable[[JobContext[P]], R]) -> Callable[[JobContext[P]], R]:
         _check_handler(name, handler)
@@ -57,6 +62,7 @@ def job(
                 cost_class=cost_class,
                 timeout_seconds=timeout,
                 cost=cost,
+                limit_keys=limit_keys if callable(limit_keys) else tuple(limit_keys),
                 max_attempts=retry.max_attempts,
                 max_deliveries=max_deliveries,
                 retry=retry,
@@ -73,6 +79,7 @@ def _check(
     cost_class: Any,
     timeout: float | None,
     cost: Any,
+    limit_keys: Any,
     retry: Retry,
     max_deliveries: int,
     params: type[BaseModel],
@@ -84,6 +91,8 @@ def _check(
         raise WrongJobType(
             f"Job type {name!r}: cost is {cost!r}, but must be a number of seconds above 0, or a function."
         )
+    if not callable(limit_keys) and (why := wrong(limit_keys)) is not None:
+        raise WrongJobType(f"Job type {name!r}: limit_keys: {why}.")
     if not isinstance(retry, Retry):
         raise WrongJobType(f"Job type {name!r}: retry is {retry!r}, but must be a Retry.")
     for what, value in (("max_attempts", retry.max_attempts), ("max_deliveries", max_deliveries)):

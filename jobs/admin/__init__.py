@@ -5,6 +5,7 @@ from django.contrib import admin
 from jobs.admin import batches as batches
 from jobs.admin import files as files
 from jobs.admin import jobs as jobs
+from jobs.admin import limits as limits
 from jobs.admin import outbox as outbox
 from jobs.admin import people as people
 from jobs.admin import running as running

@@ -62,7 +62,7 @@ class JobAdmin(ReadOnlyAdmin):
     inlines = (Attempts,)
     # Params and results may be private: they are read through the API, by their owner.
     exclude = ("params", "result")
-    readonly_fields = ("wait", "run", "why", "cancel_button")
+    readonly_fields = ("wait", "late", "run", "why", "cancel_button")
 
     @admin.display(description="id", ordering="id")
     def short_id(self, job: Job) -> str:
@@ -76,6 +76,13 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description="wait s")
     def wait(self, job: Job) -> str:
         return "" if job.started_at is None else f"{(job.started_at - job.accepted_at).total_seconds():.1f}"
+
+    @admin.display(description="start, s after its estimate")
+    def late(self, job: Job) -> str:
+        """Against what was told at its admission; below 0 it was sooner."""
+        if job.started_at is None or job.estimated_start_at is None:
+            return ""
+        return f"{(job.started_at - job.estimated_start_at).total_seconds():.1f}"
 
     @admin.display(description="run s")
     def run(self, job: Job) -> str:

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from jobs import keys
+from jobs import keys, sweeps
 from jobs.admin.readonly import ReadOnlyAdmin
 from jobs.models import ApiClient, ApiKey
 
@@ -20,8 +20,8 @@ _NEW_KEY = "weighbridge.new_key"  # in request.META, from the saving to the answ
 
 @admin.register(ApiClient)
 class ApiClientAdmin(ReadOnlyAdmin):
-    list_display = ("name", "submits_per_minute", "max_jobs", "created_at")
-    fields = ("name", "submits_per_minute", "max_jobs")
+    list_display = ("name", "submits_per_minute", "max_jobs", "max_running", "weight", "created_at")
+    fields = ("name", "submits_per_minute", "max_jobs", "max_running", "weight")
     search_fields = ("name",)
     ordering = ("name",)
 
@@ -30,6 +30,11 @@ class ApiClientAdmin(ReadOnlyAdmin):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("jobs.change_apiclient")
+
+    def save_model(self, request: HttpRequest, obj: ApiClient, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if "max_running" in form.changed_data:
+            sweeps.after_a_limit()
 
 
 class NewKey(forms.ModelForm):  # type: ignore[type-arg]

@@ -116,7 +116,8 @@ def _of_items(wrong: list[tuple[str, InvalidJob]]) -> InvalidJob:
     name, first = wrong[0]
     more = f" {len(wrong) - 1} more of its items cannot be taken either." if len(wrong) > 1 else ""
     sentence = f"Item {name!r}: {Problem.invalid(first).detail}{more}"
-    return InvalidJob(first.code, sentence, errors[:MOST_PLACES], limit_bytes=first.limit_bytes)
+    errors = errors[:MOST_PLACES]
+    return InvalidJob(first.code, sentence, errors, limit_bytes=first.limit_bytes, seconds=first.seconds)
 
 
 # ── Batches as they are shown ────────────────────────────────────────────────────────────────────────────────────────

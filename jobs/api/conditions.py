@@ -12,7 +12,8 @@ from jobs.api.errors import Problem
 
 
 def etag(shown: dict[str, Any]) -> str:
-    """Of a job as it is shown: another when anything in it is."""
+    """Of a job as it is shown: another when anything in it is, but where it stands in the queue, which is so at the moment of the look only."""
+    shown = {name: value for name, value in shown.items() if name != "waiting"}
     return f'"{hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode()).hexdigest()[:32]}"'
 
 

@@ -19,10 +19,10 @@ from rest_framework import exceptions
 from jobs.api.codes import CODES
 from jobs.door.idempotency import BadKey, Mismatch
 from jobs.door.invalid import InvalidJob, UnknownType, places
-from jobs.door.weighing import UndeclaredClass
 from jobs.files.room import NoRoom
 from jobs.files.uploads import KeyTaken
 from jobs.models import Batch, Job
+from jobs.registry import AuthorsFault
 from jobs.row_locks import RowHeld
 
 log = structlog.get_logger(__name__)
@@ -85,7 +85,9 @@ class Problem(Exception):
 
     @classmethod
     def invalid(cls, error: InvalidJob) -> "Problem":
-        limit: dict[str, Any] = {} if error.limit_bytes is None else {"limit_bytes": error.limit_bytes}
+        limit: dict[str, Any] = {**error.seconds}
+        if error.limit_bytes is not None:
+            limit["limit_bytes"] = error.limit_bytes
         sentence = error.sentence
         if isinstance(error, UnknownType):
             sentence = f"{sentence.removesuffix('.')}; GET /api/v1/types lists them."
@@ -173,8 +175,8 @@ def _of_ours(error: Exception) -> Problem | None:
             return Problem("idempotency_mismatch", sentence)
         case NoRoom():
             return Problem.uploads_full(error)
-        case UndeclaredClass():
-            log.error("undeclared_class", type=error.job_type, cost_class=error.cost_class, error=str(error))
+        case AuthorsFault():
+            log.error(error.code, type=error.job_type, error=str(error))
             return Problem.internal_error()
     return None
 

@@ -8,7 +8,7 @@ from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import lifecycle, listing, queries
+from jobs import lifecycle, listing, queries, waits
 from jobs.admission import Admitted, Rejected, Replayed, Submission
 from jobs.api import conditions, pages, refused, serializers, submits, waiting
 from jobs.api.bodies import json_of
@@ -22,6 +22,7 @@ from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import Job
 from jobs.row_locks import PATIENCE_SECONDS, not_waiting
 from jobs.states import State
+from jobs.waits import Waiting
 
 
 class Jobs(View):
@@ -53,8 +54,9 @@ class Jobs(View):
                 return _accepted_or_held(
                     request, job, {**headers, "Idempotency-Replayed": "true"}, new=False, keyed=True
                 )
-            case Admitted(job):
-                return _accepted_or_held(request, job, headers, new=True, keyed=key is not None)
+            case Admitted(job) as admitted:
+                place = waits.at_admission(admitted)
+                return _accepted_or_held(request, job, headers, new=True, keyed=key is not None, place=place)
         raise AssertionError("nobody is held back by a rate that was not counted")
 
 
@@ -81,14 +83,16 @@ class OneJob(View):
 
     def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
         job, hold = _as_it_is(request, job_id), waiting.waited(request)
-        shown = serializers.job(job)
-        tag = conditions.etag(shown)
+        tag = conditions.etag(serializers.job(job))
         conditions.must_match(request.headers, tag)
         headers = {"ETag": tag, **serializers.server_timing(job), **_when_to_ask(job), **vary(request)}
         if hold is not None or (waiting.asked_seconds(request.headers) and State(job.state).terminal):
             headers |= waiting.applied(waiting.asked_seconds(request.headers))
         has_it = conditions.has_it(request.headers, tag)
-        answer = conditions.not_modified(headers) if has_it else Response(shown, headers=headers)
+        if has_it:
+            answer: HttpResponseBase = conditions.not_modified(headers)
+        else:
+            answer = Response(serializers.job(job, waits.of(job)), headers=headers)
         if hold is None:
             waiting.hold(request, waiting.end_of(job), answer)
         return answer
@@ -115,16 +119,19 @@ def _as_it_is(request: Request, job_id: UUID) -> Job:
     return job
 
 
-def _as_allowed(request: Request, job: Job) -> dict[str, Any]:
-    return serializers.job(job) if may_read(request) else {**serializers.summary(job), "result": None, "artifacts": []}
+def _as_allowed(request: Request, job: Job, place: Waiting | None = None) -> dict[str, Any]:
+    """`place`: where it stands, if that is known already."""
+    return serializers.job(job, place or waits.told(job)) if may_read(request) else serializers.without_result(job)
 
 
-def _accepted_or_held(request: Request, job: Job, headers: dict[str, str], *, new: bool, keyed: bool) -> Response:
+def _accepted_or_held(
+    request: Request, job: Job, headers: dict[str, str], *, new: bool, keyed: bool, place: Waiting | None = None
+) -> Response:
     """202, or, for who waits, what becomes of the job until then."""
     seconds = waiting.asked_seconds(request.headers)
     if seconds and State(job.state).terminal:
         return _finished(request, job, seconds, headers)
-    answer = _accepted(request, job, headers | vary(request))
+    answer = _accepted(request, job, headers | vary(request), place)
     waiting.hold(
         request, waiting.end_of(job), answer, cancel_if_left=not keyed, deadlock_ruled_out=new, headers=headers
     )
@@ -143,9 +150,9 @@ def _finished(request: Request, job: Job, seconds: int, headers: dict[str, str])
     return Response(_as_allowed(request, job), headers=told)
 
 
-def _accepted(request: Request, job: Job, headers: dict[str, str]) -> Response:
+def _accepted(request: Request, job: Job, headers: dict[str, str], place: Waiting | None = None) -> Response:
     told = {"Location": serializers.address(job), **_when_to_ask(job), **headers}
-    return Response(_as_allowed(request, job), status=202, headers=told)
+    return Response(_as_allowed(request, job, place), status=202, headers=told)
 
 
 def _when_to_ask(job: Job) -> dict[str, str]:

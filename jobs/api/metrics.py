@@ -58,14 +58,16 @@ class Depth(Collector):
         capacity = _gauge("jobs_queue_capacity", "The most that may wait and run together.")
         slots = _gauge("jobs_slots", "Worker processes of live nodes.")
         oldest = _gauge("jobs_oldest_waiting_seconds", "Age of the job that has waited longest.")
+        backlog = _gauge("jobs_backlog_seconds", "Expected work of what waits and runs, over all slots.")
         for view in queries.class_views():
             label = [view.cost_class.name]
             waiting.add_metric(label, view.room.waiting)
             running.add_metric(label, view.room.running)
             capacity.add_metric(label, view.room.bound(view.cost_class.max_waiting))
             slots.add_metric(label, view.room.slots)
+            backlog.add_metric(label, view.cost_class.backlog_of(view.room))
             oldest.add_metric(label, queries.oldest_waiting_seconds(view.cost_class.name))
-        yield from (waiting, running, capacity, slots, oldest)
+        yield from (waiting, running, capacity, slots, oldest, backlog)
 
     def _of_the_outbox(self) -> Iterator[Metric]:
         waiting = _gauge("jobs_outbox_waiting", "Outbox entries that have not become a job yet.")

@@ -8,7 +8,7 @@ from jobs.batches import BatchRejected
 from jobs.door.quotas import WINDOW_SECONDS, Rate
 from jobs.door.refusals import REFUSALS
 
-_OF_A_CLASS = {"queue_full", "type_unavailable"}  # which say more: what was seen of it
+_OF_A_CLASS = {"deadline_unreachable", "queue_full", "type_unavailable"}  # which say more: what was seen of it
 
 
 def job(rejected: Rejected) -> Problem:
@@ -16,10 +16,10 @@ def job(rejected: Rejected) -> Problem:
     if REFUSALS[rejected.reason].status == 503:
         depth = {"retry_after_seconds": after, "cost_class": rejected.cost_class.name, **_depth(rejected)}
         return Problem(rejected.reason, _of_the_class(rejected), retry_after=after, **depth)
+    comes_back = _unless_lasting(rejected.reason, after)
+    members = {} if rejected.quota is None else {"retry_after_seconds": after}
     headers = _quota_headers(rejected)
-    return Problem(
-        rejected.reason, _of_the_client(rejected), retry_after=_unless_lasting(rejected.reason, after), headers=headers
-    )
+    return Problem(rejected.reason, _of_the_client(rejected), retry_after=comes_back, headers=headers, **members)
 
 
 def _unless_lasting(reason: str, after_seconds: int) -> int | None:
@@ -32,36 +32,61 @@ def _of_the_class(rejected: Rejected) -> str:
         return f"So many jobs are being submitted to class {name} that this one got no turn within a second."
     if rejected.reason == "type_unavailable":
         return f"No live worker of class {name} knows this job type; one may be starting."
+    if rejected.reason == "deadline_unreachable":
+        return f"As class {name} is, this job would probably start too late to end before its deadline{_in_about(rejected)}."
     if room.slots == 0:
         return f"Class {name} is full and no worker of it is alive to drain it; when it will be is not known."
+    cost_class = rejected.cost_class
+    if (backlog := cost_class.backlog_of(room)) > cost_class.backlog_seconds:
+        return (
+            f"Class {name} has enough work: what waits and runs is expected to take its {room.slots} slots {_rounded(backlog)} s,"
+            f" and it takes more only up to {cost_class.backlog_seconds:g} s."
+        )
     return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
 
 
+def _in_about(rejected: Rejected) -> str:
+    starts_in = rejected.starts_in_seconds
+    return "" if starts_in is None else f": in about {_rounded(starts_in)} s"
+
+
+def _rounded(seconds: float) -> float:
+    """An estimate; more digits would say more than is known."""
+    return round(seconds, 1)
+
+
 def _of_the_client(rejected: Rejected) -> str:
-    if rejected.quota is not None and rejected.quota.left:
-        quota = rejected.quota
-        return f"This client may have {quota.most} jobs waiting and running at once, and so {quota.left} more now."
+    if (quota := rejected.quota) is not None:
+        left = f"and so {quota.left} more now" if quota.left else "and has them"
+        return f"This client may have {quota.most} {'job' if quota.most == 1 else 'jobs'} waiting and running at once, {left}."
+    if rejected.reason == "deadline_infeasible" and rejected.declared_seconds is not None:
+        work = f"{rejected.declared_seconds:g} s of work"
+        return f"The deadline has already passed, or is nearer than the {work} that the job's type says it is."
     return _SENTENCES[rejected.reason]
 
 
 _SENTENCES = {
     "deadline_infeasible": "The deadline has already passed.",
     "idempotency_in_flight": "Another request with this Idempotency-Key is being admitted; ask again for what became of it.",
-    "too_many_jobs": "This client has as many jobs waiting and running as it may have at once.",
 }
 
 
 def _depth(rejected: Rejected) -> dict[str, Any]:
     if rejected.room is None:
         return {}
-    max_waiting = rejected.cost_class.max_waiting
-    return {
+    cost_class = rejected.cost_class
+    depth = {
         "waiting": rejected.room.waiting,
-        "max_waiting": max_waiting,
+        "max_waiting": cost_class.max_waiting,
         "running": rejected.room.running,
         "slots": rejected.room.slots,
-        "room": rejected.room.free(max_waiting),
+        "room": cost_class.free(rejected.room),
+        "backlog_seconds": _rounded(cost_class.backlog_of(rejected.room)),
+        "max_backlog_seconds": cost_class.backlog_seconds,
     }
+    if rejected.reason == "deadline_unreachable" and rejected.starts_in_seconds is not None:
+        depth["estimated_start_seconds"] = _rounded(rejected.starts_in_seconds)
+    return depth
 
 
 def _quota_headers(rejected: Rejected) -> dict[str, str]:
@@ -73,7 +98,8 @@ def _quota_headers(rejected: Rejected) -> dict[str, str]:
 
 def rate_limited(rate: Rate) -> Problem:
     sentence = f"This client may submit {rate.limit} jobs a minute; there is room for the next one in {rate.more_in_seconds} s."
-    return Problem("rate_limited", sentence, retry_after=rate.more_in_seconds, headers=rate_headers(rate))
+    after = rate.more_in_seconds
+    return Problem("rate_limited", sentence, retry_after=after, headers=rate_headers(rate), retry_after_seconds=after)
 
 
 def rate_headers(rate: Rate) -> dict[str, str]:

@@ -10,10 +10,32 @@ from jobs.files import artifacts
 from jobs.models import Artifact, Job
 from jobs.queries import ClassView
 from jobs.registry import JobType
+from jobs.waits import Waiting
 
 
-def job(row: Job) -> dict[str, Any]:
-    return {**summary(row), "result": row.result, "artifacts": [_artifact(row, one) for one in artifacts.of_job(row)]}
+def job(row: Job, waiting: Waiting | None = None) -> dict[str, Any]:
+    return {
+        **summary(row),
+        "result": row.result,
+        "artifacts": [_artifact(row, one) for one in artifacts.of_job(row)],
+        "waiting": _waiting(waiting),
+    }
+
+
+def without_result(row: Job) -> dict[str, Any]:
+    """The same for who may not read it."""
+    return {**summary(row), "result": None, "artifacts": [], "waiting": None}
+
+
+def _waiting(seen: Waiting | None) -> dict[str, Any] | None:
+    if seen is None:
+        return None
+    return {
+        "position": seen.position,
+        "estimated_start_at": instant(seen.starts_at),
+        "estimated_start_p95_at": instant(seen.starts_p95_at),
+        "held_by": seen.held_by,
+    }
 
 
 def _artifact(row: Job, one: Artifact) -> dict[str, Any]:
@@ -34,12 +56,14 @@ def server_timing(row: Job) -> dict[str, str]:
 
 
 def summary(row: Job) -> dict[str, Any]:
-    """A job without its result, which may be large."""
+    """A job without its result, which may be large, and without its place in the queue, which costs a look at all that wait."""
     return {
         "id": str(row.id),
         "type": row.type,
         "cost_class": row.cost_class,
         "state": row.state,
+        "priority": row.priority,
+        "flow": row.flow,
         "accepted_at": instant(row.accepted_at),
         "started_at": instant(row.started_at),
         "finished_at": instant(row.finished_at),
@@ -101,6 +125,11 @@ def cost_class(view: ClassView) -> dict[str, Any]:
         "running": view.room.running,
         "slots": view.room.slots,
         "workers": view.workers,
+        "throughput_per_second": _rounded(view.throughput_per_second),
+        "estimated_wait_seconds": {"p50": _rounded(view.wait_seconds(0.5)), "p95": _rounded(view.wait_seconds(0.95))},
+        "retry_after_seconds": view.retry_after_seconds,
+        "backlog_seconds": _rounded(view.cost_class.backlog_of(view.room)),
+        "max_backlog_seconds": view.cost_class.backlog_seconds,
         "observed_at": instant(view.observed_at),
     }
 

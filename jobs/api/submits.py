@@ -55,6 +55,8 @@ def asked_job(body: Any, origin: Origin, remaining_ms: str | None, key: Idempote
         idempotency=key,
         request_id=origin.request_id,
         traceparent=origin.traceparent,
+        priority=said.priority,
+        flow=said.flow,
     )
 
 

@@ -15,8 +15,15 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import capacity, queries, telemetry, wakeups
-from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota
+from jobs import queries, telemetry, wakeups
+from jobs.admission import (
+    JobQuota,
+    Rejected,
+    Submission,
+    ageing_seconds,
+    interval,
+    over_quota,
+)
 from jobs.capacity import Room
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import LASTING
@@ -24,6 +31,7 @@ from jobs.models import ApiClient
 from jobs.states import Refusal
 
 ADMITTED, REPLAYED, REFUSED = "admitted", "replayed", "refused"
+_OF_AN_ITEM = {"deadline_infeasible", "deadline_unreachable", "type_unavailable"}  # which one of them decides
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class BatchRejected:
 
 
 _ADMIT = """
-SELECT verdict, about, batch_id, verdicts, rooms
+SELECT verdict, about, batch_id, verdicts, rooms, starts_in
 FROM admit_batch_v2(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
                     %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s)
 """
@@ -83,6 +91,7 @@ class _Decision:
     batch_id: UUID | None
     of_items: Mapping[str, str | None]
     rooms: Mapping[str, Room]
+    starts_in_seconds: float | None  # of the first item that would probably start too late
 
 
 def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | BatchRejected:
@@ -110,11 +119,10 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
 def _ask(submission: BatchSubmission) -> _Decision:
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, _arguments(submission))
-        verdict, about, batch_id, verdicts, rooms = cursor.fetchone()  # Django leaves jsonb as text
+        verdict, about, batch_id, verdicts, rooms, starts_in = cursor.fetchone()  # Django leaves jsonb as text
     of_items = dict(zip(submission.items, verdicts, strict=True))
-    return _Decision(
-        verdict, about, batch_id, of_items, {name: Room(*counted) for name, counted in json.loads(rooms).items()}
-    )
+    counted = {name: Room(*figures) for name, figures in json.loads(rooms).items()}
+    return _Decision(verdict, about, batch_id, of_items, counted, starts_in)
 
 
 def _arguments(submission: BatchSubmission) -> dict[str, Any]:
@@ -183,8 +191,8 @@ def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) ->
 
 def _free(submission: BatchSubmission, answer: _Decision, admitted: Mapping[str, int]) -> dict[str, int]:
     """As the classes were counted, less what has just been admitted."""
-    most = {item.cost_class.name: item.cost_class.max_waiting for item in submission.items.values()}
-    return {name: max(0, room.free(most[name]) - admitted.get(name, 0)) for name, room in sorted(answer.rooms.items())}
+    known = {item.cost_class.name: item.cost_class for item in submission.items.values()}
+    return {name: max(0, known[name].free(room) - admitted.get(name, 0)) for name, room in sorted(answer.rooms.items())}
 
 
 def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejected:
@@ -206,7 +214,7 @@ def _over_quota(submission: BatchSubmission, left: int) -> BatchRejected:
 
 def _rejected(submission: BatchSubmission, reason: str, about: str | None, answer: _Decision | None) -> BatchRejected:
     """`about` is an item, or a class."""
-    named = about if about in submission.items and reason in {"deadline_infeasible", "type_unavailable"} else None
+    named = about if about in submission.items and reason in _OF_AN_ITEM else None
     of_class = (item for item in submission.items.values() if item.cost_class.name == about)
     decided_it = submission.items[named] if named else next(of_class, next(iter(submission.items.values())))
     telemetry.REJECTED.labels(decided_it.cost_class.name, reason).inc(len(submission.items))
@@ -221,11 +229,7 @@ def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answe
     if room is None:
         return Rejected(reason, cost_class.retry_after_seconds, cost_class)
     wanted = sum(one.cost_class.name == cost_class.name for one in submission.items.values())
-    after = capacity.retry_after_seconds(
-        room,
-        cost_class.max_waiting,
-        queries.drain(cost_class.name),
-        cost_class.retry_after_seconds,
-        places=wanted if submission.atomic else 1,
-    )
-    return Rejected(reason, after, cost_class, room)
+    after = queries.retry_after_seconds(cost_class, room, places=wanted if submission.atomic else 1)
+    starts_in = answer.starts_in_seconds if answer else None
+    declared = item.declared_cost_seconds
+    return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in, declared_seconds=declared)

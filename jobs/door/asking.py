@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from jobs import registry
+from jobs import costs, limit_keys, registry
 from jobs.admission import Submission
 from jobs.classes import CostClass
 from jobs.door import weighing
@@ -36,6 +36,8 @@ class AskedJob:
     idempotency: Idempotency | None = None
     request_id: str = ""
     traceparent: str = ""
+    priority: int = 0
+    flow: str = ""
 
     @property
     def key(self) -> str | None:
@@ -51,17 +53,17 @@ def form(said: Any) -> JobForm:
 
 
 def submission(
-    asked: AskedJob, client: ApiClient, outbox_id: UUID | None = None, *, look_for_uploads: bool = True
+    asked: AskedJob, client: ApiClient, outbox_id: UUID | None = None, *, ask_database: bool = True
 ) -> Submission:
-    """What the job would be. Raises InvalidJob, and UndeclaredClass, which is the fault of the type's author.
+    """What the job would be. Raises InvalidJob, and AuthorsFault for what the type's author got wrong.
 
-    look_for_uploads: whether those that the params name must be the client's; False where no database is asked.
+    ask_database: if not, no upload is looked for that the params name.
     """
     job_type = registry.get(asked.type)
     if job_type is None:
         raise UnknownType(asked.type, registry.names())
-    owner = client if look_for_uploads else None
-    cost_class = _class_for(job_type, asked.params, owner, named_before=outbox_id is not None)
+    owner = client if ask_database else None
+    params, cost_class = _weighed(job_type, asked.params, owner, named_before=outbox_id is not None)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
     return Submission(
         client=client,
@@ -79,17 +81,23 @@ def submission(
         traceparent=asked.traceparent,
         idempotency=asked.idempotency,
         outbox_id=outbox_id,
+        flow=asked.flow,
+        priority=asked.priority,
+        declared_cost_seconds=_cost(job_type, params, timeout_seconds),
+        limit_keys=limit_keys.of(job_type, params),
     )
 
 
-def _class_for(job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool) -> CostClass:
-    """Of params whose uploads are the owner's, if there is one to be asked for."""
+def _weighed(
+    job_type: JobType, params: dict[str, Any], owner: ApiClient | None, *, named_before: bool
+) -> tuple[BaseModel, CostClass]:
+    """The params' model, whose uploads are the owner's if there is one to be asked for, and the class."""
     do_not_fit = f"The params do not fit {job_type.name}."
     try:
         model, cost_class = weighing.weighed(job_type, params)
         if owner is not None:
             uploads.refuse_unknown(owner.pk, model, named_before=named_before)
-        return cost_class
+        return model, cost_class
     except uploads.UnknownUploads as error:
         # As any other param that is not valid: whether another client has such an upload is nobody else's business.
         errors = [{"loc": ["params", *map(str, place)], "msg": str(error)} for place in error.places]
@@ -112,3 +120,12 @@ def _limits(job_type: JobType, cost_class: CostClass, asked: AskedJob) -> tuple[
         message = f"must be from {error.lowest:g} to {error.highest:g} seconds here"
         sentence = f"{error.name} is {error.asked:g}; it {message}."
         raise InvalidJob("limit_out_of_range", sentence, [{"loc": [error.name], "msg": message}]) from None
+
+
+def _cost(job_type: JobType, params: BaseModel, timeout_seconds: float) -> float | None:
+    try:
+        return costs.declared(job_type, params, timeout_seconds)
+    except costs.CostTooLarge as error:
+        seconds = {"cost_seconds": error.cost, "timeout_seconds": error.timeout}
+        errors = [{"loc": ["params"], "msg": str(error)}]
+        raise InvalidJob("cost_too_large", str(error), errors, seconds=seconds) from None

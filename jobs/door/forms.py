@@ -8,6 +8,8 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 LONGEST_DEADLINE_SECONDS = 366 * 86_400
 MOST_LABELS = 16
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+FLOW_LENGTH = 64
 FIRST_YEAR, LAST_YEAR = 1970, 9000  # that every time zone can show, so that a row that holds one can always be read
 
 LabelName = Annotated[str, Field(min_length=1, max_length=63)]
@@ -41,6 +43,8 @@ class JobForm(BaseModel):
 
     type: Annotated[str, Field(max_length=100)]
     params: dict[str, Any] = {}
+    priority: Annotated[int, Field(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)] = 0
+    flow: Annotated[str, Field(max_length=FLOW_LENGTH)] = ""
     max_wait_seconds: float | None = None
     timeout_seconds: float | None = None
     deadline_seconds: Annotated[float | None, Field(le=LONGEST_DEADLINE_SECONDS)] = None

@@ -1,5 +1,6 @@
 """What no job can be made of. Raised as it is to whoever calls; the API makes a problem of it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -14,14 +15,22 @@ class InvalidJob(ValueError):
     """No job can be made of what was asked for. The text is a sentence that names the fields.
 
     code: as the API's problems have it, `invalid_params` say. errors: [{"loc": ["params", "n"], "msg": …}], without values, which may be secret.
-    sentence: the text without the places. limit_bytes: of what is too large, how large it may be.
+    sentence: the text without the places. limit_bytes: of what is too large, how large it may be. seconds: of durations that do not go
+    together, each by its name.
     """
 
     def __init__(
-        self, code: str, sentence: str, errors: list[dict[str, Any]] | None = None, *, limit_bytes: int | None = None
+        self,
+        code: str,
+        sentence: str,
+        errors: list[dict[str, Any]] | None = None,
+        *,
+        limit_bytes: int | None = None,
+        seconds: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(sentence)
         self.code, self.sentence, self.errors, self.limit_bytes = code, sentence, errors or [], limit_bytes
+        self.seconds = dict(seconds or {})
 
     def __str__(self) -> str:
         told = [

@@ -21,8 +21,17 @@ class RefusalKind:
 
 REFUSALS = {
     "batch_too_large": RefusalKind("The batch can never be admitted as a whole.", 422),
+    "cost_too_large": RefusalKind("The work does not fit the job's time-out.", 422),
     "deadline_infeasible": RefusalKind(
-        "The deadline cannot be met.", 422, of_item="Its own deadline had already passed."
+        "The deadline cannot be met.",
+        422,
+        of_item="Its own deadline had already passed, or was nearer than the work that its type says it is.",
+    ),
+    "deadline_unreachable": RefusalKind(
+        "The deadline would probably be missed.",
+        503,
+        retryable=True,
+        of_item="As its class was, it would probably have started too late for its own deadline.",
     ),
     "idempotency_in_flight": RefusalKind("The first request of this key is still being answered.", 409, retryable=True),
     "idempotency_mismatch": RefusalKind(

@@ -11,18 +11,20 @@ from pydantic import BaseModel
 
 from jobs import classes
 from jobs.classes import CostClass
-from jobs.registry import JobType
+from jobs.registry import AuthorsFault, JobType
 
 SHORTEST_LIMIT_SECONDS = 0.1
 
 
-class UndeclaredClass(Exception):
-    """A type's cost-class function named a class that is not declared: its author's fault, not the caller's."""
+class UndeclaredClass(AuthorsFault):
+    """A type's cost-class function named a class that is not declared."""
+
+    code = "undeclared_class"
 
     def __init__(self, job_type: str, cost_class: object) -> None:
         declared = ", ".join(classes.declared())
-        super().__init__(f"Job type {job_type!r} asks for cost class {cost_class!r}; declared are {declared}.")
-        self.job_type, self.cost_class = job_type, cost_class
+        super().__init__(job_type, f"asks for cost class {cost_class!r}; declared are {declared}.")
+        self.cost_class = cost_class
 
 
 class ParamsTooLarge(ValueError):

@@ -86,7 +86,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='apiclient',
             name='weight',
-            field=models.FloatField(db_default=1.0, default=1.0, help_text="Its share of a class beside the others' (P11).", validators=[django.core.validators.MinValueValidator(0.01), django.core.validators.MaxValueValidator(100)]),
+            field=models.FloatField(db_default=1.0, blank=True, default=1.0, help_text="Its share of a class beside the others' (P11).", validators=[django.core.validators.MinValueValidator(0.01), django.core.validators.MaxValueValidator(100)]),
         ),
         migrations.AddField(
             model_name='job',
@@ -137,6 +137,16 @@ class Migration(migrations.Migration):
             model_name='job',
             name='turn',
             field=models.BigIntegerField(db_default=models.Func(models.Value('jobs_admission_sequence'), function='nextval'), help_text='Of equal ranks the lower first.'),
+        ),
+        migrations.AddField(
+            model_name='outboxentry',
+            name='flow',
+            field=models.CharField(blank=True, db_default='', max_length=64),
+        ),
+        migrations.AddField(
+            model_name='outboxentry',
+            name='priority',
+            field=models.SmallIntegerField(db_default=0),
         ),
         migrations.AddIndex(
             model_name='job',

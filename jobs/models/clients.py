@@ -28,6 +28,7 @@ class ApiClient(models.Model):
     weight = models.FloatField(
         db_default=1.0,
         default=1.0,
+        blank=True,
         validators=[MinValueValidator(0.01), MaxValueValidator(100)],
         help_text="Its share of a class beside the others' (P11).",
     )

@@ -52,6 +52,8 @@ class OutboxEntry(models.Model):
     timeout_seconds = models.FloatField(null=True, blank=True, help_text="As it was asked for.")
     max_wait_seconds = models.FloatField(null=True, blank=True, help_text="As it was asked for.")
     deadline_at = models.DateTimeField(null=True, blank=True)
+    priority = models.SmallIntegerField(db_default=0)
+    flow = models.CharField(max_length=64, blank=True, db_default="")
     key = models.CharField(max_length=255, blank=True, default="")
     fingerprint = models.CharField(max_length=64, blank=True, default="")
     request_id = models.CharField(max_length=128, blank=True, default="")

@@ -3,11 +3,12 @@
 -- admit_batch_v1 in parts, and of an atomic batch too a deadline that has passed is told before a class that is full (P7).
 --
 -- p_items: as batch_items_v1 reads them. Out: the verdict on the batch (`about`: the item, class, key or number of places that decided it), the verdict on each item by
--- position, and each class's room as it was counted. Only 'admitted' has written anything. Atomic: the first item that cannot be admitted decides.
+-- position, each class's room as it was counted, and in how many seconds the first
+-- item would start that would probably be too late. Only 'admitted' has written anything. Atomic: the first item that cannot be admitted decides.
 CREATE FUNCTION admit_batch_v2(
     p_client bigint, p_atomic boolean, p_items jsonb, p_deadline_in interval, p_deadline_at timestamptz, p_beat interval,
     p_max_jobs integer, p_request_id text, p_traceparent text, p_key text, p_fingerprint text
-) RETURNS TABLE (verdict text, about text, batch_id uuid, verdicts text[], rooms jsonb)
+) RETURNS TABLE (verdict text, about text, batch_id uuid, verdicts text[], rooms jsonb, starts_in double precision)
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
 DECLARE
     earlier uuid[] := array_fill(NULL::uuid, ARRAY[jsonb_array_length(p_items)]);  -- jobs that items' own keys stand for
@@ -110,7 +111,7 @@ BEGIN
             RETURN NEXT; RETURN;
         END IF;
         FOR item IN
-            SELECT dated.position, dated.name, judged.verdict
+            SELECT dated.position, dated.name, judged.verdict, judged.starts_in
             FROM (
                 SELECT each.*, cost.expected, cost.mean_known, extract(epoch FROM least(began + make_interval(secs => each.deadline_in), each.deadline_at) - instant) AS in_time,
                        count(*) OVER (PARTITION BY each.cost_class ORDER BY each.position) - 1 AS earlier
@@ -122,6 +123,7 @@ BEGIN
                 (rooms -> dated.cost_class ->> 0)::integer + (rooms -> dated.cost_class ->> 1)::integer = 0, dated.earlier::integer) judged
             WHERE dated.in_time IS NOT NULL AND judged.verdict IS NOT NULL ORDER BY dated.position
         LOOP
+            starts_in := coalesce(starts_in, item.starts_in);
             IF p_atomic THEN
                 verdict := item.verdict;
                 about := item.name;

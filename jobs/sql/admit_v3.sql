@@ -13,7 +13,8 @@ CREATE FUNCTION admit_v3(
     p_flow text, p_priority smallint, p_ageing double precision, p_declared_cost double precision, p_limit_keys text[]
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, work_seconds double precision, starts_in double precision,
-    job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz, expected double precision, counts double precision
+    job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz, expected double precision, counts double precision,
+    ahead integer
 ) LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
 DECLARE
     cost record;
@@ -75,6 +76,7 @@ BEGIN
     accepted_at := decided.instant;
     start_by := least(accepted_at + p_max_wait, admit_v3.deadline_at - make_interval(secs => coalesce(cost.expected, 0)));
     SELECT * INTO place FROM fair_charge_v1(p_cost_class, p_client, p_flow, cost.counts, decided.waiting + decided.running = 0);
+    SELECT before.waiting INTO ahead FROM jobs_ahead_v1(p_cost_class, place.rank, NULL) before;
     INSERT INTO jobs_job AS job (
         client_id, type, cost_class, params, labels, timeout_seconds, max_attempts, max_deliveries, request_id, traceparent,
         admitted_bound, accepted_at, available_at, start_by, deadline_at, flow, priority, expected_seconds, cost_seconds, estimated_start_at,

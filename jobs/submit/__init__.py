@@ -110,6 +110,7 @@ def submit(
     client: the name of the API client that the job belongs to, whose quotas count and whose keys may read it; it must be there.
     timeout_seconds, max_wait_seconds, labels: as in the body of POST /api/v1/jobs.
     deadline_seconds from now, deadline_at: the earlier counts.
+    priority (-100 to 100), flow (a tenant of the caller's, say): which of the client's own jobs goes first (P11a).
     on_commit: the job is written down in the transaction of the database `default`, goes with it if it is rolled back, and is admitted right after the
         commit, or as soon as there is room. For how long that is tried keep_trying_seconds says, else WEIGHBRIDGE_OUTBOX_SECONDS.
 

@@ -36,9 +36,11 @@ class Options(TypedDict, total=False):
     deadline_seconds: float | None
     deadline_at: datetime | None
     traceparent: str
+    priority: int
+    flow: str
 
 
-_IN_A_BODY = ("timeout_seconds", "max_wait_seconds", "deadline_seconds")
+_IN_A_BODY = ("timeout_seconds", "max_wait_seconds", "deadline_seconds", "priority", "flow")
 
 
 def read(type: str, params: Mapping[str, Any] | BaseModel | None, options: Options) -> AskedJob:
@@ -46,7 +48,7 @@ def read(type: str, params: Mapping[str, Any] | BaseModel | None, options: Optio
     if unknown := options.keys() - Options.__annotations__.keys():
         raise TypeError(f"submit() got an unexpected keyword argument {min(unknown)!r}")
     body = {"type": type, "params": _plain(params), "labels": _plain(options.get("labels"))}
-    said = asking.form(_as_json(body | {name: options.get(name) for name in _IN_A_BODY}))
+    said = asking.form(_as_json(body | {name: value for name, value in options.items() if name in _IN_A_BODY}))
     key = options.get("key")
     return AskedJob(
         type=said.type,
@@ -60,6 +62,8 @@ def read(type: str, params: Mapping[str, Any] | BaseModel | None, options: Optio
         idempotency=None if key is None else idempotency.of_call(key, said.model_dump(mode="json")),
         request_id=str(get_contextvars().get("request_id", ""))[:128],
         traceparent=traces.accepted(options.get("traceparent", "")),
+        priority=said.priority,
+        flow=said.flow,
     )
 
 

@@ -25,8 +25,8 @@ from jobs.door.entrance import RateLimited
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.invalid import InvalidJob
 from jobs.door.refusals import LASTING
-from jobs.door.weighing import UndeclaredClass
 from jobs.models import ApiClient, Job, OutboxEntry
+from jobs.registry import AuthorsFault
 from jobs.submit import calls
 
 log = structlog.get_logger(__name__)
@@ -69,6 +69,8 @@ def write(asked: AskedJob, keep_trying_seconds: float | None) -> UUID:
         timeout_seconds=asked.timeout_seconds,
         max_wait_seconds=asked.max_wait_seconds,
         deadline_at=deadline_at,
+        priority=asked.priority,
+        flow=asked.flow,
         key=asked.key or "",
         fingerprint=asked.idempotency.fingerprint if asked.idempotency else "",
         request_id=asked.request_id,
@@ -168,8 +170,9 @@ def try_one(entry_id: UUID) -> Outcome:
         return _refused(entry, error.code)
     except Mismatch:
         return _refused(entry, "idempotency_mismatch")
-    except UndeclaredClass:
-        return _refused(entry, "undeclared_class")
+    except AuthorsFault as error:
+        log.error(error.code, entry_id=str(entry.pk), type=error.job_type, error=str(error))
+        return _refused(entry, error.code)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:  # of the type's own code; without its message, which may hold params
@@ -203,6 +206,8 @@ def _as_asked(entry: OutboxEntry) -> AskedJob:
         timeout_seconds=entry.timeout_seconds,
         max_wait_seconds=entry.max_wait_seconds,
         deadline_at=entry.deadline_at,
+        priority=entry.priority,
+        flow=entry.flow,
         idempotency=Idempotency(entry.key, entry.fingerprint) if entry.key else None,
         request_id=entry.request_id,
         traceparent=entry.traceparent,

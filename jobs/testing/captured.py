@@ -124,6 +124,10 @@ class Submitted:
             available_at=now,
             deadline_at=submission.deadline_at,
             timeout_seconds=submission.timeout_seconds,
+            priority=submission.priority,
+            flow=submission.flow,
+            expected_seconds=submission.declared_cost_seconds,
+            cost_seconds=submission.declared_cost_seconds or 1.0,
             max_attempts=submission.max_attempts,
             max_deliveries=submission.max_deliveries,
             attempt=0,
@@ -134,4 +138,4 @@ class Submitted:
 
 
 def _submission(asked: AskedJob) -> Submission:
-    return asking.submission(asked, ApiClient(name=asked.client), look_for_uploads=False)
+    return asking.submission(asked, ApiClient(name=asked.client), ask_database=False)

@@ -119,7 +119,7 @@ def test_nobody_adds_changes_or_deletes_a_job(operator: Client, jobs: list[Job])
     assert _states() == ["queued"] * 3
 
 
-@pytest.mark.parametrize("page", ["workernode", "sweep", "apiclient", "apikey", "upload", "artifact"])
+@pytest.mark.parametrize("page", ["workernode", "sweep", "apiclient", "apikey", "upload", "artifact", "limitkey"])
 def test_every_other_page_opens(operator: Client, page: str) -> None:
     assert operator.get(f"/admin/jobs/{page}/").status_code == 200
 

@@ -17,7 +17,10 @@ from jobs.models import Job, Upload, WorkerNode
 from tests.in_process_api import InProcessApi, Web, a_probe_node, claim_probe, problem
 from tests.waiting import eventually
 
-CLASS_KEYS = {"name", "accepting", "waiting", "max_waiting", "running", "slots", "workers", "observed_at"}
+CLASS_KEYS = {
+    *("name", "accepting", "waiting", "max_waiting", "running", "slots", "workers", "throughput_per_second"),
+    *("estimated_wait_seconds", "retry_after_seconds", "backlog_seconds", "max_backlog_seconds", "observed_at"),
+}
 TYPE_KEYS = {"name", "description", "cost_class", "timeout_seconds", "max_attempts", "params_schema", "example"}
 
 
@@ -42,6 +45,11 @@ def test_classes_come_with_what_waits_runs_and_could(api: InProcessApi) -> None:
         "running": 1,
         "slots": 3,
         "workers": 1,
+        "throughput_per_second": None,
+        "estimated_wait_seconds": {"p50": None, "p95": None},
+        "retry_after_seconds": 5,
+        "backlog_seconds": 0,
+        "max_backlog_seconds": 8,
     }
     observed_at = told[0]["observed_at"]
     assert told[0] == {**light, "observed_at": observed_at} == api.get("/classes/light").json()
@@ -241,6 +249,7 @@ def test_gauges_show_the_depth_of_each_class(api: InProcessApi) -> None:
     }
     assert depth == {"jobs_waiting": 3, "jobs_running": 1, "jobs_queue_capacity": 103, "jobs_slots": 3}
     assert shown["jobs_oldest_waiting_seconds" + label] >= 0
+    assert shown["jobs_backlog_seconds" + label] == 0, "nothing is known of what a probe takes"
 
 
 def test_requests_are_counted_by_route_and_never_by_what_a_caller_invents(api: InProcessApi) -> None:

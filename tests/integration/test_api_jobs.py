@@ -18,6 +18,9 @@ from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, proble
 pytestmark = pytest.mark.django_db
 
 KEYS = {
+    "priority",
+    "flow",
+    "waiting",
     "id",
     "type",
     "cost_class",

@@ -45,6 +45,8 @@ def test_a_full_class_says_so_with_everything_a_caller_can_use(api: InProcessApi
         "running": 2,
         "slots": 2,
         "room": 0,
+        "backlog_seconds": 0,  # nothing is known of what a probe takes
+        "max_backlog_seconds": HEAVY.backlog_seconds,
     }
     assert response.headers["Retry-After"] == str(HEAVY.retry_after_seconds)
 
@@ -100,6 +102,8 @@ def test_a_type_that_live_workers_do_not_know_is_unavailable(api: InProcessApi) 
         "running": 0,
         "slots": 3,
         "room": 3 + LIGHT.max_waiting,
+        "backlog_seconds": 0,
+        "max_backlog_seconds": LIGHT.backlog_seconds,
     }
     assert not Job.objects.exists()
 

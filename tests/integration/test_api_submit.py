@@ -96,8 +96,6 @@ def test_whatever_a_caller_accepts_it_gets_json(api: InProcessApi, accept: str) 
 
 
 ABSENT_FIELDS: dict[str, Any] = {
-    "priority": 0,
-    "flow": "tenant-7",
     "idempotency_key": "abc",
     "max_attempts": 3,
     "cost_class": "light",

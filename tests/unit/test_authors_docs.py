@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import workers
+from jobs import costs, limit_keys, registry
 from stack.ports import free_port
 from stack.programs import ROOT
 from workers import JobContext
@@ -36,6 +37,17 @@ def test_the_example_of_calls_runs(tmp_path: Path) -> None:
     (tmp_path / "my_offer.py").write_text(block("my_offer.py"))
     (tmp_path / "test_my_offer.py").write_text(block("test_my_offer.py"))
     assert "2 passed" in _pytest(tmp_path, "test_my_offer.py")
+
+
+def test_the_example_of_cost_and_limit_keys_says_what_the_door_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_types", {})
+    exec(compile(block("my_report.py"), "my_report.py", "exec", dont_inherit=True), {"__name__": "my_report"})
+    report = registry.get("my.report")
+    assert report is not None
+    params = report.params.model_validate({"customer": "acme", "pages": 100})
+    assert costs.declared(report, params, 60) == 2.5
+    assert limit_keys.of(report, params) == ("renderer", "crm:acme")
+    assert run(report.handler, params).result == {"pages": 100}
 
 
 def test_the_example_of_files_runs(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.capacity import Room, drain_per_second, retry_after_seconds
+from jobs.capacity import Room, backlog_seconds, drain_per_second, retry_after_seconds, worked_off_in_seconds
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,19 @@ def test_a_fifth_of_every_waiting_room_is_exact() -> None:
     """0.8 · n must not come out below its whole number for any n that a class may have."""
     full = {n: retry_after_seconds(Room(n, 1, 1), n, 10.0, 5) for n in range(10_001)}
     assert full == {n: min(300, max(1, -(-(n - 4 * n // 5) // 10))) for n in full}
+
+
+@pytest.mark.parametrize(("work", "slots", "processes", "seconds"), [(12, 2, 4, 6), (12, 0, 4, 3), (0, 0, 1, 0)])
+def test_the_backlog_is_the_work_over_the_slots_or_over_what_is_configured(
+    work: float, slots: int, processes: int, seconds: float
+) -> None:
+    assert backlog_seconds(Room(0, 0, slots, work), processes) == seconds
+
+
+@pytest.mark.parametrize(
+    ("backlog", "bound", "seconds"), [(12, 8, 5.6), (8, 8, 1.6), (6.4, 8, 0), (0, 8, 0), (100, 0, 100)]
+)
+def test_work_is_worked_off_a_second_a_second_down_to_four_fifths_of_its_bound(
+    backlog: float, bound: float, seconds: float
+) -> None:
+    assert worked_off_in_seconds(backlog, bound) == pytest.approx(seconds)

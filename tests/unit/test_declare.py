@@ -142,3 +142,17 @@ def test_a_retry_that_is_none_is_refused() -> None:
     wrong: Any = 3
     with pytest.raises(WrongJobType, match="retry is 3, but must be a Retry"):
         job("a.b", cost_class="light", retry=wrong)
+
+
+@pytest.mark.parametrize("keys", ["licence", 5, {"licence"}, ("",), ("x" * 201,), (7,), ("k",) * 9])
+def test_what_are_no_limit_keys_is_refused(keys: Any) -> None:
+    with pytest.raises(WrongJobType, match=r"'a\.b': limit_keys: "):
+        job("a.b", cost_class="light", limit_keys=keys)
+
+
+@pytest.mark.parametrize("keys", [(), ("licence",), ["x" * 200] * 8])
+def test_limit_keys_are_kept(keys: Any) -> None:
+    job("a.b", cost_class="light", limit_keys=keys)(lambda ctx: None)
+    spec = registry.get("a.b")
+    assert spec is not None
+    assert spec.limit_keys == tuple(keys)

@@ -10,6 +10,8 @@ QUEUED_SUMMARY: dict[str, Any] = {
     "type": "numbers.sum_squares",
     "cost_class": "light",
     "state": "queued",
+    "priority": 0,
+    "flow": "tenant-7",
     "accepted_at": "2030-01-31T12:00:00.000Z",
     "started_at": None,
     "finished_at": None,
@@ -62,11 +64,17 @@ ARTIFACT = {
     "content_type": "text/csv",
     "link": f"/api/v1/jobs/{ID}/artifacts/table.csv",
 }
-QUEUED = {**QUEUED_SUMMARY, "result": None, "artifacts": []}
-RUNNING = {**RUNNING_SUMMARY, "result": None, "artifacts": []}
-SUCCEEDED = {**SUCCEEDED_SUMMARY, "result": {"sum": 14}, "artifacts": [ARTIFACT]}
-FAILED = {**FAILED_SUMMARY, "result": None, "artifacts": []}
-CANCELLED = {**QUEUED, "state": "cancelled", "finished_at": "2030-01-31T12:00:01.000Z"}
+WAITING = {
+    "position": 3,
+    "estimated_start_at": "2030-01-31T12:00:04.500Z",
+    "estimated_start_p95_at": "2030-01-31T12:00:09.200Z",
+    "held_by": None,
+}
+QUEUED = {**QUEUED_SUMMARY, "result": None, "artifacts": [], "waiting": WAITING}
+RUNNING = {**RUNNING_SUMMARY, "result": None, "artifacts": [], "waiting": None}
+SUCCEEDED = {**SUCCEEDED_SUMMARY, "result": {"sum": 14}, "artifacts": [ARTIFACT], "waiting": None}
+FAILED = {**FAILED_SUMMARY, "result": None, "artifacts": [], "waiting": None}
+CANCELLED = {**QUEUED, "waiting": None, "state": "cancelled", "finished_at": "2030-01-31T12:00:01.000Z"}
 BEING_CANCELLED = {**RUNNING, "cancel_requested_at": "2030-01-31T12:00:01.500Z"}
 
 OTHER_ID = "0193e3a0-5c1e-7b6a-9f7e-2f6a4c3d9b11"
@@ -147,6 +155,11 @@ CLASS = {
     "running": 2,
     "slots": 2,
     "workers": 1,
+    "throughput_per_second": 1.25,
+    "estimated_wait_seconds": {"p50": 3.1, "p95": 6.4},
+    "retry_after_seconds": 1,
+    "backlog_seconds": 3.2,
+    "max_backlog_seconds": 8.0,
     "observed_at": "2030-01-31T12:00:00.000Z",
 }
 TYPE = {

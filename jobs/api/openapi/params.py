@@ -17,6 +17,8 @@ _TOLD = {
     "timeout_seconds": "How long one attempt may take; at most its class's ceiling. By default what its type or class says.",
     "deadline_seconds": "From now; of all deadlines the earliest counts.",
     "deadline_at": "RFC 3339, with an offset; of all deadlines the earliest counts.",
+    "priority": "Which of the client's own jobs goes first, the higher; of other clients' jobs it moves none.",
+    "flow": "Whose the job is to the caller: its flows take turns as clients do. Empty: none.",
     "labels": "For the caller's own use: jobs can be listed by them.",
 }
 _TOLD_OF_BATCHES = {

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from jobs.api.codes import CODES
 from jobs.api.openapi import examples
-from jobs.api.openapi.shapes import Count, ItemFailed, Job, Sha256, Shape
+from jobs.api.openapi.shapes import Count, ItemFailed, Job, Seconds, Sha256, Shape
 from jobs.door.refusals import OF_ITEMS
 
 
@@ -55,17 +55,32 @@ class TheClass(Shape):
     cost_class: str
 
 
+class ComesBack(Shape):
+    retry_after_seconds: Count
+
+
 class Depth(TheClass):
     retry_after_seconds: Count
     waiting: Count
     max_waiting: Count
     running: Count
     slots: Count
-    room: Count
+    room: Annotated[Count, Field(description="Jobs that would be admitted now.")]
+    backlog_seconds: Annotated[Seconds, Field(description="Expected work of what waits and runs, over all slots.")]
+    max_backlog_seconds: Annotated[Seconds, Field(description="The class takes no more above it.")]
 
 
 class DepthInBatch(Depth, InBatch):
     pass
+
+
+class Unreachable(DepthInBatch):
+    estimated_start_seconds: Annotated[Seconds, Field(description="From now.")]
+
+
+class CostTooLarge(Errors):
+    cost_seconds: Annotated[Seconds, Field(description="By the job type's own measure.")]
+    timeout_seconds: Seconds
 
 
 class NoneAdmitted(Shape):
@@ -79,6 +94,9 @@ class NoneAdmitted(Shape):
     max_waiting: Count = 0
     running: Count = 0
     slots: Count = 0
+    backlog_seconds: Seconds = 0
+    max_backlog_seconds: Seconds = 0
+    estimated_start_seconds: Seconds = 0
 
 
 class Unavailable(Shape):
@@ -105,7 +123,15 @@ class ProblemType:
     codes: tuple[str, ...] = ()
 
 
-_DEPTH = {"waiting": 8, "max_waiting": 8, "running": 2, "slots": 2, "room": 0}
+_DEPTH = {
+    "waiting": 8,
+    "max_waiting": 8,
+    "running": 2,
+    "slots": 2,
+    "room": 0,
+    "backlog_seconds": 31.5,
+    "max_backlog_seconds": 48.0,
+}
 _RATE = ("RateLimit", "RateLimit-Policy")
 
 _TOLD = {
@@ -142,6 +168,25 @@ _TOLD = {
     "unsupported_media_type": ProblemType("Send the body as application/json, in no Content-Encoding."),
     "range_not_satisfiable": ProblemType("The file is 16 bytes.", headers=("Content-Range",)),
     "deadline_infeasible": ProblemType("The deadline has already passed.", members=InBatch),
+    "deadline_unreachable": ProblemType(
+        "As class heavy is, this job would probably start too late to end before its deadline: in about 31.5 s.",
+        members=Unreachable,
+        example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH, "estimated_start_seconds": 31.5},
+    ),
+    "cost_too_large": ProblemType(
+        "Its work is 90 s by its type's own measure, and it may run for 60 s only.",
+        members=CostTooLarge,
+        example={
+            "errors": [
+                {
+                    "loc": ["params"],
+                    "msg": "Its work is 90 s by its type's own measure, and it may run for 60 s only.",
+                }
+            ],
+            "cost_seconds": 90.0,
+            "timeout_seconds": 60.0,
+        },
+    ),
     "idempotency_mismatch": ProblemType(
         "The Idempotency-Key 'order-17' was used for another request before; a new request needs a new key."
     ),
@@ -173,10 +218,14 @@ _TOLD = {
     "rate_limited": ProblemType(
         "This client may submit 60 jobs a minute; there is room for the next one in 3 s.",
         headers=_RATE,
+        members=ComesBack,
+        example={"retry_after_seconds": 3},
     ),
     "too_many_jobs": ProblemType(
-        "This client has as many jobs waiting and running as it may have at once.",
+        "This client may have 20 jobs waiting and running at once, and has them.",
         headers=_RATE,
+        members=ComesBack,
+        example={"retry_after_seconds": 5},
     ),
     "too_many_transfers": ProblemType(
         "This client has 32 files on their way into this web process, or out of it; come again when one of them is done."

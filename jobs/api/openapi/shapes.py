@@ -6,6 +6,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from jobs.batches.reading import MOST_DATA_BYTES
+from jobs.door.forms import FLOW_LENGTH, HIGHEST_PRIORITY, LOWEST_PRIORITY
 from jobs.keys import ALL_SCOPES
 from jobs.states import State, StoppedBy
 
@@ -65,6 +66,8 @@ class JobSummary(Shape):
     type: str
     cost_class: str
     state: State
+    priority: Annotated[int, Field(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)]
+    flow: Annotated[str, Field(description="Empty: none was said.", max_length=FLOW_LENGTH)]
     accepted_at: Instant
     started_at: Instant | None
     finished_at: Instant | None
@@ -93,11 +96,38 @@ class Artifact(Shape):
     link: str
 
 
+class Waiting(Shape):
+    """As it is now; the next job that is admitted or ends may change it. An ETag does not cover it."""
+
+    position: Annotated[int, Field(ge=1, description="1: the next.")]
+    estimated_start_at: Annotated[
+        Instant | None,
+        Field(
+            description="In the mean; null while nothing is known of what jobs take, no worker lives, or a limit holds it."
+        ),
+    ]
+    estimated_start_p95_at: Annotated[Instant | None, Field(description="By then 19 of 20 such jobs have started.")]
+    held_by: Annotated[
+        str | None,
+        Field(
+            description=(
+                "Null: by the jobs before it only. `limit:<key>`: as many jobs that name the key run as may; `client_limit`: of the client's; "
+                "`retry_backoff`: until its next attempt is due."
+            ),
+            pattern="^(limit:[^\\u0000]+|client_limit|retry_backoff)$",
+        ),
+    ]
+
+
 class Job(JobSummary):
     """`result` is null and `artifacts` is empty until the job has succeeded, and for a key that may not read jobs."""
 
     result: Any
     artifacts: list[Artifact]
+    waiting: Annotated[
+        Waiting | None,
+        Field(description="Where it stands in the queue; null unless it waits, and where that could not be told."),
+    ]
 
 
 class PageLinks(Shape):
@@ -237,8 +267,15 @@ class Upload(Shape):
 # ── What there is ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class EstimatedWait(Shape):
+    """Of a job that came now, behind all others; null while nothing is known of what jobs take, or no worker lives."""
+
+    p50: Seconds | None
+    p95: Seconds | None
+
+
 class CostClass(Shape):
-    """Advisory: at most a second old."""
+    """Advisory: at most a few seconds old."""
 
     name: str
     accepting: bool
@@ -247,6 +284,14 @@ class CostClass(Shape):
     running: Count
     slots: Count
     workers: Annotated[Count, Field(description="Worker nodes that live, each with slots of its own.")]
+    throughput_per_second: Annotated[
+        Seconds | None,
+        Field(description="Jobs that left it, in whatever way, over the last minute; null where too few did."),
+    ]
+    estimated_wait_seconds: EstimatedWait
+    retry_after_seconds: Annotated[Count, Field(description="What who is refused now would be told.")]
+    backlog_seconds: Annotated[Seconds, Field(description="Expected work of what waits and runs, over all slots.")]
+    max_backlog_seconds: Annotated[Seconds, Field(description="The class takes no more above it.")]
     observed_at: Annotated[Instant, Field(description="When it was so, by the database's clock.")]
 
 
