@@ -1,7 +1,7 @@
 """Decide about a job and accept it, in one database round trip (P1–P3, P7).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
-`admit_v3`; any number of web processes may call it at once and never admit one job too many.
+`admit_v1`; any number of web processes may call it at once and never admit one job too many.
 """
 
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class Rejected:
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
 SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at, expected, counts, ahead
-FROM admit_v3(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
+FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
               %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
               %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
               %(declared_cost)s, %(limit_keys)s)

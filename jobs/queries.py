@@ -24,7 +24,7 @@ def room(cost_class: str) -> Room:
     """What waits, what runs, and the live slots of one class, now."""
     arguments: list[Any] = [cost_class, beat()]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT waiting, running, slots, work_seconds FROM class_room_v2(%s, %s)", arguments)
+        cursor.execute("SELECT waiting, running, slots, work_seconds FROM class_room_v1(%s, %s)", arguments)
         return Room(*cursor.fetchone())
 
 
@@ -104,7 +104,7 @@ def _look_at(cost_class: str) -> ClassView:
 
 _VIEW = """
 SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots, work_seconds
-FROM class_room_v2(%(cost_class)s, %(beat)s)
+FROM class_room_v1(%(cost_class)s, %(beat)s)
 """
 
 class_view: Callable[[str], ClassView] = Kept(_look_at)

@@ -132,5 +132,5 @@ SELECT clock_timestamp(), ahead.running, ahead.waiting, ahead.mean_seconds, room
 FROM job JOIN jobs_apiclient client ON client.id = job.client_id
 JOIN flowing ON flowing.id = job.id JOIN ranked ON ranked.nth = flowing.nth,
      LATERAL jobs_ahead_v1(job.cost_class, ranked.rank, ranked.turn) ahead,
-     LATERAL class_room_v2(job.cost_class, %(beat)s) room
+     LATERAL class_room_v1(job.cost_class, %(beat)s) room
 """

@@ -1,6 +1,6 @@
 """Decide about all jobs of a batch and accept them, in one database round trip (P1–P3, P6, P7).
 
-The database function `admit_batch_v2` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v3` does for one job.
+The database function `admit_batch_v1` takes the locks in P6's order, the classes' by name, counts, and inserts: what `admit_v1` does for one job.
 """
 
 import json
@@ -79,7 +79,7 @@ class BatchRejected:
 
 _ADMIT = """
 SELECT verdict, about, batch_id, verdicts, rooms, starts_in
-FROM admit_batch_v2(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
+FROM admit_batch_v1(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
                     %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s)
 """
 

@@ -13,7 +13,7 @@ CREATE FUNCTION decide_v1(
 ) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     SELECT room.waiting, room.running, room.slots, room.work_seconds INTO waiting, running, slots, work_seconds
-    FROM class_room_v2(p_cost_class, p_beat) room;
+    FROM class_room_v1(p_cost_class, p_beat) room;
     -- Not from before the count: a job that ended in between was not counted, so by the instants that are stored it must have ended
     -- before this one was accepted (P3).
     instant := clock_timestamp();

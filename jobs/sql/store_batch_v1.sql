@@ -1,4 +1,4 @@
--- Insert a batch that admit_batch_v2 has decided about, with the jobs of the items that nothing speaks against: whose verdict is NULL.
+-- Insert a batch that admit_batch_v1 has decided about, with the jobs of the items that nothing speaks against: whose verdict is NULL.
 -- p_jobs: those that items' own keys stand for already. p_began: from when on durations count. Out: its id, and the verdict on each item.
 CREATE FUNCTION store_batch_v1(
     p_client bigint, p_atomic boolean, p_items jsonb, p_verdicts text[], p_jobs uuid[], p_rooms jsonb, p_began timestamptz,

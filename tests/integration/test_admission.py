@@ -180,7 +180,7 @@ def test_a_node_that_stopped_counts_nothing_though_it_was_just_seen(node: Worker
 
 def _room_at(beat: Any) -> Room:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT waiting, running, slots FROM class_room_v2('light', %s)", [beat])
+        cursor.execute("SELECT waiting, running, slots FROM class_room_v1('light', %s)", [beat])
         return Room(*cursor.fetchone())
 
 

@@ -259,7 +259,7 @@ class TestPlans(TestCase):
             assert 3 <= _rows_read() - before <= 40
 
     def test_the_room_of_a_class_is_counted_in_an_index_of_live_jobs(self) -> None:
-        plan = _plan("SELECT * FROM class_room_v2('light', '1 second')", {})
+        plan = _plan("SELECT * FROM class_room_v1('light', '1 second')", {})
         assert "job_live" in plan
         assert "Seq Scan on jobs_job" not in plan
 
