@@ -8,7 +8,8 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -36,6 +37,11 @@ class Waiter:
     subject_id: UUID
     client_id: int
     ended: "Future[None]" = field(default_factory=Future)
+
+    def end(self) -> None:
+        """More than one may come to know of an end at once: the listener, and who looks as it begins to wait."""
+        with suppress(InvalidStateError):
+            self.ended.set_result(None)
 
 
 class Waiters:
@@ -83,25 +89,28 @@ class Waiters:
         with self._lock:
             told = [waiter for subject_id in subjects for waiter in self._waiting.get(subject_id, ())]
         for waiter in told:
-            if not waiter.ended.done():
-                waiter.ended.set_result(None)
+            waiter.end()
 
     def _awaited(self) -> list[UUID]:
         with self._lock:
             return list(self._waiting)
 
     def _listen(self) -> None:
-        if self._listener is None:
+        if self._listener is None or not self._listener.is_alive():
             self._listener = threading.Thread(target=self._listen_for_ever, name="notices", daemon=True)
             self._listener.start()
 
     def _listen_for_ever(self) -> None:
         notices, looked_at = _Notices(), 0.0
         while not self._stopped.is_set():
-            self._ended(notices.wait(LOOK_SECONDS))
-            if (awaited := self._awaited()) and time.monotonic() - looked_at >= LOOK_SECONDS:
-                self._ended(_no_longer_live(awaited))
-                looked_at = time.monotonic()
+            try:
+                self._ended(notices.wait(LOOK_SECONDS))
+                if (awaited := self._awaited()) and time.monotonic() - looked_at >= LOOK_SECONDS:
+                    self._ended(_no_longer_live(awaited))
+                    looked_at = time.monotonic()
+            except Exception:  # nobody else would listen for all who wait here
+                log.exception("listening_failed")
+                self._stopped.wait(LOOK_SECONDS)
         notices.close()
         connection.close()
 

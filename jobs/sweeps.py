@@ -8,18 +8,30 @@ may all call `run_due()`.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from jobs import batches, classes, costs, lifecycle, queries, wakeups
 from jobs.files import artifacts, uploads
-from jobs.models import Artifact, Batch, BatchItem, IdempotencyKey, Job, OutboxEntry, WorkerNode
+from jobs.models import (
+    Artifact,
+    Batch,
+    BatchItem,
+    FairClock,
+    FairShare,
+    FlowShare,
+    IdempotencyKey,
+    Job,
+    OutboxEntry,
+    WorkerNode,
+)
 from jobs.row_locks import RowHeld, not_waiting
-from jobs.states import State
+from jobs.states import LIVE, State
 from jobs.submit import outbox
 
 log = structlog.get_logger(__name__)
@@ -31,6 +43,7 @@ PRUNE_SECONDS = 60.0
 PRUNE_BATCHES = 20  # per run: 20,000 rows a minute
 LEARN_SECONDS = 5.0  # a hundred runs make a measure; none of them is in a hurry
 UNKNOWN_TYPES_SECONDS = 5.0  # it acts on what has been so for a minute
+SHARES_SECONDS = 3_600.0  # a client or flow that has brought nothing for so long is gone, or comes anew
 NODE_LEASES = 10  # a node that has not been seen for so many leases has nothing left to come back for
 NODE_SECONDS = 3_600.0  # and operators look for one that vanished within the hour
 STEADY_GAP_SECONDS = 5.0  # a reaper that did not run for this long knows nothing about the leases (P17)
@@ -168,6 +181,8 @@ def prune() -> int:
         + _in_batches(_prune_batches, PRUNE_BATCHES_AT_ONCE)  # before their jobs, which they keep
         + _in_batches(_prune_jobs)
         + _in_batches(_prune_outbox)
+        + _in_batches(_prune_flow_shares)
+        + _in_batches(_prune_shares)
         + _prune_nodes()
     )
 
@@ -227,6 +242,37 @@ def _prune_outbox() -> int:
     old = OutboxEntry.objects.filter(state=outbox.EntryState.GIVEN_UP, ended_at__lt=before).order_by("ended_at")
     gone, _ = OutboxEntry.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
     return gone
+
+
+def _prune_flow_shares() -> int:
+    """Flows are named by callers, so their rows must not stay. One whose finish is behind its client's clock would begin where that is anyway."""
+    behind = Q(finish_tag__lte=Subquery(_share_of(OuterRef("cost_class"), OuterRef("client")).values("flow_time")))
+    old = _unused(FlowShare).filter(behind | ~Exists(_live_of(OuterRef("cost_class"), OuterRef("client"))))
+    gone, _ = FlowShare.objects.filter(pk__in=old.values("cost_class", "client", "flow")[:PRUNE_BATCH]).delete()
+    return gone
+
+
+def _prune_shares() -> int:
+    """Of clients that have nothing in the class, and would begin where its clock is anyway."""
+    clock = FairClock.objects.filter(cost_class=OuterRef("cost_class")).values("virtual_time")
+    live = _live_of(OuterRef("cost_class"), OuterRef("client"))
+    old = _unused(FairShare).filter(~Exists(live), finish_tag__lte=Subquery(clock))
+    gone, _ = FairShare.objects.filter(pk__in=old.values("cost_class", "client")[:PRUNE_BATCH]).delete()
+    return gone
+
+
+def _unused(shares: Any) -> QuerySet[Any]:
+    before = Now() - timedelta(seconds=SHARES_SECONDS)
+    unused: QuerySet[Any] = shares.objects.filter(used_at__lt=before, debt_seconds=0)
+    return unused
+
+
+def _share_of(cost_class: OuterRef, client: OuterRef) -> QuerySet[FairShare]:
+    return FairShare.objects.filter(cost_class=cost_class, client=client)
+
+
+def _live_of(cost_class: OuterRef, client: OuterRef) -> QuerySet[Job]:
+    return Job.objects.filter(cost_class=cost_class, client=client, state__in=LIVE)
 
 
 def _prune_nodes() -> int:

@@ -149,8 +149,12 @@ def hold(
     waiter = notify.WAITERS.join(subject.id, subject.client_id)
     if waiter is None:
         return
-    if not subject.mark(subject.id, asked):  # it is over meanwhile: to be said at once, the second time
-        waiter.ended.set_result(None)
+    try:
+        if not subject.mark(subject.id, asked):  # it is over meanwhile: to be said at once, the second time
+            waiter.end()
+    except BaseException:
+        notify.WAITERS.leave(waiter)  # nobody else will
+        raise
     answer.hold = Hold(waiter, subject, asked, cancel_if_left, headers or {}, members or {})  # type: ignore[attr-defined]
 
 

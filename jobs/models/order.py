@@ -34,6 +34,9 @@ class FairShare(models.Model):
     highest_flow_tag = models.FloatField(db_default=0.0)
     used_at = models.DateTimeField(db_default=Now())
 
+    class Meta:
+        indexes = [models.Index(fields=["used_at"], name="share_prune")]
+
     def __str__(self) -> str:
         return f"{self.client} in {self.cost_class}"
 
@@ -48,6 +51,9 @@ class FlowShare(models.Model):
     finish_tag = models.FloatField(db_default=0.0)
     debt_seconds = models.FloatField(db_default=0.0)
     used_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["used_at"], name="flow_share_prune")]
 
     def __str__(self) -> str:
         return f"{self.flow or '(none)'} of {self.client_id} in {self.cost_class}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db.utils import OperationalError
 
 from jobs import lifecycle, notify, telemetry
 from jobs.api.waiting import WAITED, Hold, asked_seconds
@@ -145,6 +146,36 @@ def test_a_job_that_ends_between_the_look_and_the_wait_is_told_at_once(
     first = api.get(f"/jobs/{job_id}", headers={"Prefer": "wait=10"})
     assert first.json()["state"] == "queued"
     assert first.hold.ended.done()
+
+
+def test_an_end_that_the_listener_tells_first_is_told_as_well(
+    api: InProcessApi, waiters: Waiters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an other caller's mark: the notice comes before this one has looked for itself."""
+    job_id = api.submit()
+    mark = notify.mark
+
+    def meanwhile(job: Any, seconds: float) -> bool:
+        _ended(job_id)
+        waiters._ended([job])
+        return mark(job, seconds)
+
+    monkeypatch.setattr(notify, "mark", meanwhile)
+    first = api.get(f"/jobs/{job_id}", headers={"Prefer": "wait=10"})
+    assert first.status_code == 200
+    assert first.hold.ended.done()
+
+
+def test_who_could_not_begin_to_wait_takes_nobodys_place(
+    api: InProcessApi, waiters: Waiters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(job: Any, seconds: float) -> bool:
+        raise OperationalError("gone")
+
+    job_id = api.submit()
+    monkeypatch.setattr(notify, "mark", lost)
+    assert api.get(f"/jobs/{job_id}", headers={"Prefer": "wait=10"}).status_code == 503
+    assert len(waiters) == 0
 
 
 def test_past_the_caps_a_caller_is_answered_at_once(api: InProcessApi, waiters: Waiters) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jobs import admission, lifecycle
+from jobs import admission, lifecycle, sweeps
 from jobs.admission import Admitted
 from jobs.lifecycle import Claim, Outcome
-from jobs.models import ApiClient, FairClock, FairShare, Job, WorkerNode
+from jobs.models import ApiClient, FairClock, FairShare, FlowShare, Job, WorkerNode
 from jobs.states import State
 from tests import job_rows
 from tests.submissions import a_batch, a_submission
@@ -201,3 +201,23 @@ def test_a_job_in_backoff_is_overtaken_and_keeps_its_rank(node: WorkerNode) -> N
     assert [job.pk for job in run_all(node)] == [goes.pk]
     Job.objects.filter(pk=waits.pk).update(available_at=job_rows.later(-1))
     assert [job.pk for job in run_all(node)] == [waits.pk]
+
+
+def test_flows_that_are_used_no_more_leave_no_rows_and_lose_or_win_nothing(node: WorkerNode) -> None:
+    """They are named by callers: without an end each name would stay for ever."""
+    for number in range(5):
+        admit("a", flow=f"flow {number}")
+    run_all(node)
+    last = admit("a", flow="flow 0")
+    assert sweeps.prune() == 0
+    FlowShare.objects.update(used_at=job_rows.later(-3_601))
+    FairShare.objects.update(used_at=job_rows.later(-3_601))
+    FairShare.objects.update(flow_time=1)
+    assert sweeps.prune() == 4, "all but the one that is ahead of its client's clock"
+    assert FlowShare.objects.get().flow == "flow 0"
+    assert run_all(node) == [last]
+    assert sweeps.prune() == 1, "its client has nothing left in the class"
+    FairClock.objects.update(virtual_time=100)
+    assert sweeps.prune() == 1, "nor is the client ahead of the class's clock"
+    assert not FairShare.objects.exists()
+    assert rank(admit("a")) >= 100

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import redis
@@ -106,6 +106,33 @@ def test_who_leaves_makes_room(waiters: Waiters) -> None:
     waiters.leave(came[0])
     assert len(waiters) == 4
     assert waiters.join(jobs[5], client_id=1) is not None
+
+
+def test_who_is_told_twice_is_told_once(waiters: Waiters) -> None:
+    """The listener, and who begins to wait, may find out at once; neither is to fail for it."""
+    job = _awaited()
+    waiter = waiters.join(job.pk, job.client_id)
+    assert waiter is not None
+    for _ in range(2):
+        waiter.end()
+    assert waiter.ended.done()
+
+
+def test_a_listener_that_failed_listens_on(waiters: Waiters, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    def failing(jobs: object) -> set[UUID]:
+        told.append(jobs)
+        raise RuntimeError("whatever")
+
+    monkeypatch.setattr(notify, "_no_longer_live", failing)
+    job = _awaited()
+    waiter = waiters.join(job.pk, job.client_id)
+    assert waiter is not None
+    eventually(lambda: len(told) >= 2)
+    monkeypatch.undo()
+    lifecycle.cancel(job.pk)
+    waiter.ended.result(5)
 
 
 def test_what_strangers_say_on_the_channel_harms_nobody(waiters: Waiters, telling: None) -> None:
