@@ -1,4 +1,4 @@
-"""How fast a class drains, how soon a job would start, and when to come back. Pure arithmetic; durations in seconds.
+"""How fast a class drains, how soon a job would start, and when to come back (P10). Pure arithmetic; durations in seconds.
 
 A place in the queue is told as departures: how many jobs have to leave before the one in question starts. While `slots`
 processes are busy with run times of `service_seconds` in the mean, departures are taken for a Poisson process of rate
@@ -87,7 +87,7 @@ def start_probability(departures: int, slots: int, service_seconds: float, withi
 
 def start_seconds(departures: int, slots: int, service_seconds: float, sure: float = SURE_ENOUGH) -> float:
     """The time in which so many departures will have happened with probability `sure`; 0 if none is needed."""
-    if departures <= 0:
+    if departures <= 0 or service_seconds <= 0:
         return 0.0
     low, high = 0.0, departures * service_seconds / slots
     while start_probability(departures, slots, service_seconds, high) < sure:

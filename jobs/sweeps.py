@@ -23,6 +23,7 @@ from jobs.models import (
     Batch,
     BatchItem,
     FairClock,
+    FairDebt,
     FairShare,
     FlowShare,
     IdempotencyKey,
@@ -183,6 +184,7 @@ def prune() -> int:
         + _in_batches(_prune_outbox)
         + _in_batches(_prune_flow_shares)
         + _in_batches(_prune_shares)
+        + _in_batches(_prune_debts)
         + _prune_nodes()
     )
 
@@ -261,9 +263,17 @@ def _prune_shares() -> int:
     return gone
 
 
+def _prune_debts() -> int:
+    """Of who does not come back to pay."""
+    before = Now() - timedelta(seconds=SHARES_SECONDS)
+    old = FairDebt.objects.filter(~Exists(_live_of(OuterRef("cost_class"), OuterRef("client"))), owed_at__lt=before)
+    gone, _ = FairDebt.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
+    return gone
+
+
 def _unused(shares: Any) -> QuerySet[Any]:
     before = Now() - timedelta(seconds=SHARES_SECONDS)
-    unused: QuerySet[Any] = shares.objects.filter(used_at__lt=before, debt_seconds=0)
+    unused: QuerySet[Any] = shares.objects.filter(used_at__lt=before)
     return unused
 
 

@@ -153,13 +153,8 @@ WITH returned AS (
     WHERE state = 'running' AND cancel_requested_at IS NULL AND {which}
     RETURNING id, attempt, cost_class, client_id, flow, cost_seconds
 ), owed AS (
-    INSERT INTO jobs_fairshare AS share (cost_class, client_id, debt_seconds)
-    SELECT cost_class, client_id, cost_seconds FROM returned
-    ON CONFLICT (cost_class, client_id) DO UPDATE SET debt_seconds = share.debt_seconds + excluded.debt_seconds
-), owed_in_flow AS (
-    INSERT INTO jobs_flowshare AS share (cost_class, client_id, flow, debt_seconds)
-    SELECT cost_class, client_id, flow, cost_seconds FROM returned
-    ON CONFLICT (cost_class, client_id, flow) DO UPDATE SET debt_seconds = share.debt_seconds + excluded.debt_seconds
+    INSERT INTO jobs_fairdebt (cost_class, client_id, flow, seconds)
+    SELECT cost_class, client_id, whose, cost_seconds FROM returned, unnest(ARRAY[NULL, flow]) AS whose
 ), closed AS (
     {_CLOSED} WHEN %(lost)s > 0 THEN 'lost' WHEN %(failed)s > 0 THEN 'retried' ELSE 'released' END
     FROM returned WHERE jobs_attempt.job_id = returned.id AND number = returned.attempt

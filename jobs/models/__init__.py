@@ -5,7 +5,7 @@ requests    IdempotencyKey, OutboxEntry: what was asked for, and what came of it
 jobs        Job, Attempt, OnceResult
 batches     Batch, BatchItem
 files       Upload, Artifact
-order       FairClock, FairShare, FlowShare, RunTimes, LimitKey: what decides whose turn it is
+order       FairClock, FairDebt, FairShare, FlowShare, RunTimes, LimitKey: what decides whose turn it is
 operations  WorkerNode, Sweep
 """
 
@@ -14,7 +14,7 @@ from jobs.models.clients import ApiClient, ApiKey
 from jobs.models.files import Artifact, Upload
 from jobs.models.jobs import Attempt, Job, OnceResult
 from jobs.models.operations import Sweep, WorkerNode
-from jobs.models.order import FairClock, FairShare, FlowShare, LimitKey, RunTimes
+from jobs.models.order import FairClock, FairDebt, FairShare, FlowShare, LimitKey, RunTimes
 from jobs.models.requests import IdempotencyKey, OutboxEntry
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Batch",
     "BatchItem",
     "FairClock",
+    "FairDebt",
     "FairShare",
     "FlowShare",
     "IdempotencyKey",

@@ -28,7 +28,6 @@ class FairShare(models.Model):
     finish_tag = models.FloatField(
         db_default=0.0, help_text="Of its latest job; its next one starts there at the earliest."
     )
-    debt_seconds = models.FloatField(db_default=0.0, help_text="Cost of its requeues, for its next admission to pay.")
     flow_time = models.FloatField(db_default=0.0)
     highest_flow_rank = models.FloatField(db_default=0.0)
     highest_flow_tag = models.FloatField(db_default=0.0)
@@ -49,7 +48,6 @@ class FlowShare(models.Model):
     client = models.ForeignKey(ApiClient, on_delete=models.CASCADE, related_name="flow_shares", db_index=False)
     flow = models.CharField(max_length=64)
     finish_tag = models.FloatField(db_default=0.0)
-    debt_seconds = models.FloatField(db_default=0.0)
     used_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -57,6 +55,25 @@ class FlowShare(models.Model):
 
     def __str__(self) -> str:
         return f"{self.flow or '(none)'} of {self.client_id} in {self.cost_class}"
+
+
+class FairDebt(models.Model):
+    """What a requeue will cost once more, for its client's next admission to pay, and its flow's (P11). Only added and removed, so nobody waits for a row."""
+
+    cost_class = models.CharField(max_length=63)
+    client = models.ForeignKey(ApiClient, on_delete=models.CASCADE, related_name="debts", db_index=False)
+    flow = models.CharField(max_length=64, null=True, help_text="Empty: the client's own debt in the class.")
+    seconds = models.FloatField()
+    owed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["cost_class", "client"], name="debt_paid"),
+            models.Index(fields=["owed_at"], name="debt_prune"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s of {self.client_id} in {self.cost_class}"
 
 
 class RunTimes(models.Model):

@@ -11,12 +11,14 @@ DECLARE
 BEGIN
     IF (p_in_seconds - CASE WHEN p_declared THEN coalesce(p_expected, 0) ELSE 0 END) <= 0 THEN
         verdict := 'deadline_infeasible';
-    ELSIF p_mean_known AND p_slots > 0 THEN
+    ELSIF p_expected IS NOT NULL AND p_slots > 0 THEN
         SELECT * INTO start FROM start_v1(p_cost_class, p_client, p_flow, p_slots, p_idle, p_more);
-        starts_in := start.starts_in;
-        IF start.departures > 0 AND start_probability_v1(
-                start.departures, p_slots * (p_in_seconds - p_expected) / start.mean_seconds) < 0.95 THEN
-            verdict := 'deadline_unreachable';
+        IF p_mean_known OR start.all_known THEN
+            starts_in := start.starts_in;
+            IF start.departures > 0 AND start_probability_v1(
+                    start.departures, p_slots * (p_in_seconds - p_expected) / start.mean_seconds) < 0.95 THEN
+                verdict := 'deadline_unreachable';
+            END IF;
         END IF;
     END IF;
     RETURN NEXT;

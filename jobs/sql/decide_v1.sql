@@ -17,18 +17,24 @@ BEGIN
     -- Not from before the count: a job that ended in between was not counted, so by the instants that are stored it must have ended
     -- before this one was accepted (P3).
     instant := clock_timestamp();
-    SELECT judged.verdict, judged.starts_in INTO verdict, starts_in FROM deadline_verdict_v1(
-        p_client, p_flow, p_cost_class, extract(epoch FROM p_deadline - instant), p_expected, p_declared, p_mean_known, slots,
-        waiting + running = 0, 0) judged;
-    IF verdict IS NOT NULL THEN
-        RETURN NEXT;
-        RETURN;
+    IF p_deadline IS NOT NULL THEN
+        SELECT judged.verdict, judged.starts_in INTO verdict, starts_in FROM deadline_verdict_v1(
+            p_client, p_flow, p_cost_class, extract(epoch FROM p_deadline - instant), p_expected, p_declared, p_mean_known, slots,
+            waiting + running = 0, 0) judged;
+        IF verdict IS NOT NULL THEN
+            RETURN NEXT;
+            RETURN;
+        END IF;
     END IF;
     verdict := CASE
         WHEN waiting + running >= slots + p_max_waiting THEN 'queue_full'
         WHEN work_seconds / CASE slots WHEN 0 THEN p_processes ELSE slots END > p_max_backlog THEN 'queue_full'
         WHEN slots > 0 AND NOT type_known_v1(p_cost_class, p_type, p_beat) THEN 'type_unavailable'
         ELSE 'admitted' END;
+    IF verdict = 'admitted' AND starts_in IS NULL AND slots > 0 THEN  -- not of a refusal, which is to be cheap
+        SELECT start.starts_in INTO starts_in FROM start_v1(p_cost_class, p_client, p_flow, slots, waiting + running = 0, 0) start
+        WHERE p_mean_known OR start.all_known;
+    END IF;
     RETURN NEXT;
 END
 $$;

@@ -19,6 +19,11 @@ BEGIN
             (OLD.finished_at, OLD.attempt, OLD.error_code, OLD.error_message, OLD.error_details, OLD.error_retryable, OLD.stopped_by) THEN
         RAISE EXCEPTION 'job % is %: how it ended never changes', OLD.id, OLD.state USING ERRCODE = 'check_violation';
     END IF;
+    IF OLD.finished_at IS NULL AND NEW.finished_at >= statement_timestamp() THEN
+        -- What the statement stamped may be from before it waited for this row. Now the row is ours: whoever follows ends in their order
+        -- (GET /jobs/changes) has seen none that is later than this one and is not told of this one.
+        NEW.finished_at := clock_timestamp();
+    END IF;
     RETURN NEW;
 END
 $$;

@@ -10,7 +10,8 @@ from jobs.lifecycle import Outcome
 from jobs.models import Attempt, Job
 from jobs.states import State
 from tests import job_rows
-from tests.second_connections import Elsewhere, begun_behind
+from tests.second_connections import Elsewhere, begun_behind, waits_for_a_lock
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -99,3 +100,18 @@ def test_expire_leaves_a_row_that_another_holds(other: Elsewhere, meanwhile: str
         assert other.run(lifecycle.expire) == 0
     assert other.run(lifecycle.expire) == (0 if meanwhile == "cancel" else 1)
     assert job_rows.read(job.pk).state == ("cancelled" if meanwhile == "cancel" else "expired")
+
+
+def test_an_end_that_waited_for_its_row_is_stamped_when_it_has_it(other: Elsewhere) -> None:
+    """Who follows ends in their order is told of it after those that came meanwhile, and not never: the stamp is not from before the wait."""
+    node = job_rows.a_node()
+    job, claimed = job_rows.a_running_job(node)
+    with transaction.atomic():
+        assert Job.objects.select_for_update().get(pk=job.pk) == job
+        pid = other.backend_pid()
+        settling = other.start(lambda: job_rows.succeed(claimed))
+        eventually(lambda: waits_for_a_lock(pid))
+        meanwhile = job_rows.a_finished_job()
+    assert settling.result(10) is State.SUCCEEDED
+    ends = [job_rows.read(one.pk).finished_at for one in (meanwhile, job)]
+    assert ends[0] is not None and ends[1] is not None and ends[0] < ends[1]

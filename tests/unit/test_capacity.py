@@ -1,4 +1,4 @@
-"""Room, drain and Retry-After as arithmetic: vectors on both sides of every threshold."""
+"""Room, drain and Retry-After (P10) as arithmetic: vectors on both sides of every threshold."""
 
 import pytest
 
