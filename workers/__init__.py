@@ -11,6 +11,7 @@ Where the rest is, by who runs it:
     the keeper      keeper (start, beat, stop), custody (its children's attempts), clockwork (sweeps, due jobs),
                     consumption (is Celery at work?), strays, kernel; it starts celery_process
     both            slots (who runs which attempt, in shared memory), budget (retries per node)
+    before a worker sizing (memory and cores), planning/ (what a class needs for its load), simulating/ (what limits would do)
     catalog/        one file per shipped job type
 """
 
