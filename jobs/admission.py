@@ -145,7 +145,9 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
     *row, ahead = born
-    return Admitted(_as_row(submission, room, *row), ahead, room, starts_in)
+    job = _as_row(submission, room, *row)
+    job.estimated_start_at = None if starts_in is None else job.accepted_at + timedelta(seconds=starts_in)
+    return Admitted(job, ahead, room, starts_in)
 
 
 def _ask(submission: Submission) -> tuple[Any, Room, float | None, tuple[Any, ...]]:
