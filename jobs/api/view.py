@@ -2,10 +2,11 @@
 
 from typing import Any, cast
 
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from jobs.api import pages
+from jobs.api import auth, bodies, errors, pages
 from jobs.keys import READ
 from jobs.models import ApiClient
 
@@ -13,9 +14,22 @@ POLL_AFTER_SECONDS = 1  # told to whoever asks for what has not ended
 
 
 class View(APIView):
-    """A view of this API; `scopes` names what a key needs for each method."""
+    """A view of this API; `scopes` names what a key needs for each method.
 
+    What REST_FRAMEWORK says is a team's own to set, for views of its own: here it would let in whoever comes.
+    """
+
+    authentication_classes = (auth.BearerKey,)
+    permission_classes = (auth.HasScope,)
+    parser_classes = (bodies.JsonBody,)
+    renderer_classes = (JSONRenderer,)
+    content_negotiation_class = bodies.AlwaysJson
+    throttle_classes = ()
+    versioning_class = None
     http_method_names = ["get", "head", "post", "delete"]
+
+    def get_exception_handler(self) -> Any:
+        return errors.problem
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

@@ -7,6 +7,8 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import keys
+from jobs.api.auth import BearerKey, HasScope
+from jobs.api.view import View
 from jobs.keys import ALL_SCOPES, CANCEL, READ, SUBMIT
 from jobs.models import ApiKey, Job
 from tests.in_process_api import BASE, InProcessApi, Web, problem
@@ -219,3 +221,10 @@ def test_where_nothing_is_no_method_is_the_wrong_one(method: str, address: str) 
 
 def test_a_host_that_is_not_ours_is_400(api: InProcessApi) -> None:
     problem(api.send("GET", f"{BASE}/classes", headers={"Host": "elsewhere.example"}), 400, "bad_request")
+
+
+def test_what_a_caller_must_be_is_said_by_the_views_and_not_by_a_teams_settings() -> None:
+    """REST_FRAMEWORK is theirs, for views of their own; these names are read when a view's class is made."""
+    ours = vars(View)
+    assert ours["authentication_classes"] == (BearerKey,)
+    assert ours["permission_classes"] == (HasScope,)
