@@ -7,7 +7,8 @@ from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
-app = Celery("weighbridge")
+# Not the current one: a team's own application in the same process stays it, and its shared tasks go where they belong.
+app = Celery("weighbridge", set_as_current=False)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.include = ["workers.tasks"]
 

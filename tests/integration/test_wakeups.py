@@ -84,6 +84,24 @@ def test_the_message_names_the_class_and_nothing_else() -> None:
     assert (message["headers"]["expires"], message["headers"]["eta"]) == (None, None)  # P33
 
 
+def test_a_teams_own_celery_application_in_the_process_takes_no_wake_up() -> None:
+    """Celery's current application is the one that was made last, and in other threads the first: neither need be ours."""
+    usual = app_or_default()
+    theirs = Celery("shop", broker="memory://", set_as_current=False)
+    theirs.set_current()
+    theirs.set_default()
+    try:
+        assert wakeups.publish("light")
+        thread = threading.Thread(target=lambda: wakeups.publish("light"))
+        thread.start()
+        thread.join(20)
+        assert len(_messages()) == 2
+    finally:
+        usual.set_current()
+        usual.set_default()
+        theirs.close()
+
+
 # ── A Redis that is away ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -103,27 +121,20 @@ def _refused() -> Iterator[int]:
 
 
 @pytest.fixture(params=[_refused, _silent], ids=["refused", "hanging"])
-def broken_redis(request: pytest.FixtureRequest, settings: Any) -> Iterator[None]:
+def broken_redis(request: pytest.FixtureRequest, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Celery, as the settings configure it, and our own client both talk to it until the test is over."""
     with request.param() as port:
         settings.WEIGHBRIDGE_REDIS_URL = settings.CELERY_BROKER_URL = f"redis://127.0.0.1:{port}/0"
-        usual = app_or_default()
         cut_off = Celery("cut off", set_as_current=False)
         cut_off.config_from_object("django.conf:settings", namespace="CELERY")
-        _use(cut_off)
+        monkeypatch.setattr(wakeups, "sender", cut_off)
         yield
-        _use(usual)
         cut_off.close()
 
 
 in_time = pytest.mark.parametrize(
     "broken_redis", [pytest.param(_refused, id="refused"), pytest.param(_silent, id="hanging")], indirect=True
 )
-
-
-def _use(app: Celery) -> None:
-    app.set_current()  # for this thread
-    app.set_default()  # for every other
 
 
 def _timed(call: Any) -> tuple[Any, float]:
