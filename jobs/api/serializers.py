@@ -6,6 +6,8 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from jobs import classes
+from jobs.classes import CostClass
 from jobs.files import artifacts
 from jobs.models import Artifact, Job
 from jobs.queries import ClassView
@@ -131,16 +133,29 @@ def cost_class(view: ClassView) -> dict[str, Any]:
         "backlog_seconds": _rounded(view.cost_class.backlog_of(view.room)),
         "max_backlog_seconds": view.cost_class.backlog_seconds,
         "observed_at": instant(view.observed_at),
+        **_limits(view.cost_class),
     }
 
 
+_LIMITS = ("timeout_seconds", "ceiling_seconds", "max_wait_seconds", "params_bytes", "result_bytes")
+
+
+def _limits(cost_class: CostClass) -> dict[str, Any]:
+    """What holds for a job of the class, and what it may ask for."""
+    return {name: getattr(cost_class, name) for name in _LIMITS}
+
+
 def job_type(spec: JobType) -> dict[str, Any]:
+    # A class that depends on the params is known only when there are some.
+    declared = classes.get(spec.cost_class) if isinstance(spec.cost_class, str) else None
+    limits: dict[str, Any] = dict.fromkeys(_LIMITS) if declared is None else _limits(declared)
+    if spec.timeout_seconds is not None:
+        limits["timeout_seconds"] = spec.timeout_seconds
     return {
         "name": spec.name,
         "description": inspect.cleandoc(spec.handler.__doc__ or ""),
-        # A class that depends on the params is known only when there are some.
-        "cost_class": spec.cost_class if isinstance(spec.cost_class, str) else None,
-        "timeout_seconds": spec.timeout_seconds,
+        "cost_class": None if declared is None else declared.name,
+        **limits,
         "max_attempts": spec.max_attempts,
         "params_schema": spec.params.model_json_schema(),
         "example": spec.example,

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,14 +15,16 @@ from jobs import broker, classes, nodes, queries, registry
 from jobs.files.upload_ids import found_in
 from jobs.keys import OPS_READ, READ, SUBMIT
 from jobs.models import Job, Upload, WorkerNode
-from tests.in_process_api import InProcessApi, Web, a_probe_node, claim_probe, problem
+from tests.in_process_api import PROBE, InProcessApi, Web, a_probe_node, claim_probe, problem
 from tests.waiting import eventually
 
+LIMITS = {"timeout_seconds", "ceiling_seconds", "max_wait_seconds", "params_bytes", "result_bytes"}
 CLASS_KEYS = {
     *("name", "accepting", "waiting", "max_waiting", "running", "slots", "workers", "throughput_per_second"),
     *("estimated_wait_seconds", "retry_after_seconds", "backlog_seconds", "max_backlog_seconds", "observed_at"),
+    *LIMITS,
 }
-TYPE_KEYS = {"name", "description", "cost_class", "timeout_seconds", "max_attempts", "params_schema", "example"}
+TYPE_KEYS = {"name", "description", "cost_class", "max_attempts", "params_schema", "example"} | LIMITS
 
 
 @pytest.fixture
@@ -50,6 +53,11 @@ def test_classes_come_with_what_waits_runs_and_could(api: InProcessApi) -> None:
         "retry_after_seconds": 5,
         "backlog_seconds": 0,
         "max_backlog_seconds": 8,
+        "timeout_seconds": 10,
+        "ceiling_seconds": 30,
+        "max_wait_seconds": 10,
+        "params_bytes": 65_536,
+        "result_bytes": 1_048_576,
     }
     observed_at = told[0]["observed_at"]
     assert told[0] == {**light, "observed_at": observed_at} == api.get("/classes/light").json()
@@ -106,7 +114,21 @@ def test_a_type_shows_how_to_call_it(api: InProcessApi) -> None:
 
 
 def test_the_class_of_a_type_that_depends_on_params_is_not_guessed(api: InProcessApi) -> None:
-    assert api.get("/types/numbers.sum_squares").json()["cost_class"] is None
+    told = api.get("/types/numbers.sum_squares").json()
+    assert {told[name] for name in ("cost_class", *LIMITS)} == {None}
+
+
+def test_a_type_shows_the_limits_of_its_class_and_its_own_timeout(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heavy = {name: api.get("/classes/heavy").json()[name] for name in LIMITS}
+    usual = replace(registry._types[PROBE], cost_class="heavy")
+    for job_type, limits in ((usual, heavy), (replace(usual, timeout_seconds=3.5), {**heavy, "timeout_seconds": 3.5})):
+        monkeypatch.setattr(registry, "_types", {PROBE: job_type})
+        told = api.get(f"/types/{PROBE}").json()
+        assert {name: told[name] for name in LIMITS} == limits
+    above = told["ceiling_seconds"] + 1
+    problem(api.post(PROBE, {"seconds": 0}, timeout_seconds=above), 422, "limit_out_of_range")
 
 
 @pytest.mark.parametrize("name", [name for name in registry.names() if not name.startswith("tests.")])

@@ -267,6 +267,12 @@ class Upload(Shape):
 # ── What there is ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_TIMEOUT = "How long one attempt may take, unless the type or the request says otherwise."
+_CEILING = "The highest `timeout_seconds` that a request may ask for."
+_MAX_WAIT = "How long a job may wait for its start; a request may ask for less."
+_PARAMS_BYTES, _RESULT_BYTES = "The largest params, as compact JSON.", "The largest result, as JSON."
+
+
 class EstimatedWait(Shape):
     """Of a job that came now, behind all others; null while nothing is known of what jobs take, or no worker lives."""
 
@@ -275,7 +281,7 @@ class EstimatedWait(Shape):
 
 
 class CostClass(Shape):
-    """Advisory: at most a few seconds old."""
+    """Advisory: what is counted is at most a second old."""
 
     name: str
     accepting: bool
@@ -293,6 +299,11 @@ class CostClass(Shape):
     backlog_seconds: Annotated[Seconds, Field(description="Expected work of what waits and runs, over all slots.")]
     max_backlog_seconds: Annotated[Seconds, Field(description="The class takes no more above it.")]
     observed_at: Annotated[Instant, Field(description="When it was so, by the database's clock.")]
+    timeout_seconds: Annotated[Seconds, Field(description=_TIMEOUT)]
+    ceiling_seconds: Annotated[Seconds, Field(description=_CEILING)]
+    max_wait_seconds: Annotated[Seconds, Field(description=_MAX_WAIT)]
+    params_bytes: Annotated[Count, Field(description=_PARAMS_BYTES)]
+    result_bytes: Annotated[Count, Field(description=_RESULT_BYTES)]
 
 
 class CostClasses(Shape):
@@ -300,12 +311,16 @@ class CostClasses(Shape):
 
 
 class JobType(Shape):
-    """`cost_class` is null where it depends on the params, `timeout_seconds` where the class's default holds."""
+    """`cost_class` and its limits are null where they depend on the params: see the class in the answer to a submit."""
 
     name: str
     description: str
     cost_class: str | None
-    timeout_seconds: Seconds | None
+    timeout_seconds: Annotated[Seconds | None, Field(description="How long one attempt may take, unless the request says otherwise.")]
+    ceiling_seconds: Annotated[Seconds | None, Field(description=_CEILING)]
+    max_wait_seconds: Annotated[Seconds | None, Field(description=_MAX_WAIT)]
+    params_bytes: Annotated[Count | None, Field(description=_PARAMS_BYTES)]
+    result_bytes: Annotated[Count | None, Field(description=_RESULT_BYTES)]
     max_attempts: Annotated[int, Field(ge=1)]
     params_schema: Annotated[dict[str, Any], Field(description="A JSON Schema.")]
     example: dict[str, Any] | None
