@@ -10,7 +10,7 @@ from jobs import registry
 from jobs.api.openapi import headers, params, problems
 from jobs.api.openapi.models import REF, component_of
 from jobs.api.openapi.operations import OPERATIONS
-from jobs.api.openapi.parts import ANY_TYPE, JSON, PROBLEM, YAML, AnswerType, Operation
+from jobs.api.openapi.parts import BYTES, JSON, PROBLEM, YAML, AnswerType, Operation
 from jobs.registry import JobType
 
 _IN_PATH = {
@@ -174,13 +174,13 @@ def _content(answer: AnswerType) -> dict[str, Any]:
     if answer.body is None:
         return {}
     if isinstance(answer.body, dict):
-        schema = answer.body if answer.media in {JSON, YAML, ANY_TYPE} else {"type": "string"}
+        schema = answer.body if answer.media in {JSON, YAML, BYTES} else {"type": "string"}
     else:
         schema = _ref(answer.body.__name__)
     content: dict[str, Any] = {"schema": schema}
     if answer.examples:
         content["examples"] = _examples(answer.examples)
-    return {answer.media: content}
+    return {media: content for media in (answer.media, answer.or_media) if media}
 
 
 def _codes(operation: Operation) -> tuple[str, ...]:

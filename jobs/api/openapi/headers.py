@@ -18,7 +18,8 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     ),
     "Prefer": (
         TEXT,
-        f"`wait=N`: answer when the job or batch has ended, or after N seconds, at most {LONGEST_SECONDS}. `respond-async`: at once.",
+        f"`wait=N`: answer when the job or batch has ended, or after N seconds, at most {LONGEST_SECONDS}. `respond-async`: at once. "
+        "What is no whole number is no preference, and passed over (RFC 7240); Preference-Applied in the answer says that it was heard.",
         "wait=20",
     ),
     "X-Deadline-Ms": (
@@ -44,7 +45,7 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
     "If-Match": (TEXT, "ETags of states: 412 unless the job is in one of them.", '"0123456789abcdef"'),
     "Content-Digest": (
         TEXT,
-        "RFC 9530: what the body's SHA-256 is meant to be; another body is refused. Other algorithms are passed over.",
+        "RFC 9530: what the body's SHA-256 is meant to be; another body is refused. Only `sha-256`, in lower case, is checked; other algorithms are passed over.",
         "sha-256=:+PHTGCpguiYyhBEO3ty2CNGF8LchEfpxOtejXNxiL6E=:",  # of the example of an upload
     ),
     "Range": (TEXT, "One range of bytes: the answer is then 206. Several are answered with the whole.", "bytes=0-99"),

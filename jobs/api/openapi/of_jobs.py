@@ -17,7 +17,10 @@ OPERATIONS = (
         "Submit a job",
         tag="Jobs",
         scope=SUBMIT,
-        description="Only `type` is required. A refused job never runs and leaves nothing behind.",
+        description=(
+            "Only `type` is required. A refused job never runs and leaves nothing behind. To a key without `jobs:read` the answer bears no result and no "
+            "artifacts, also after a `Prefer: wait`: `result` is null then whatever the job returned."
+        ),
         headers=("Idempotency-Key", "Prefer", "X-Deadline-Ms", "traceparent", "X-Weighbridge-Job"),
         body="Submit",
         answers=(
@@ -156,7 +159,9 @@ OPERATIONS = (
         "Cancel a job",
         tag="Jobs",
         scope=CANCEL,
-        description="After a 202 the end is always `cancelled`; asked again, it gives the same instant.",
+        description=(
+            "After a 202 the end is always `cancelled`; asked again, it gives the same instant. To a key without `jobs:read` a job bears no result."
+        ),
         headers=("If-Match",),
         answers=(
             AnswerType(200, "It is cancelled.", shapes.Job, {"cancelled": examples.CANCELLED}),

@@ -16,7 +16,8 @@ Ref = Literal["Submit", "SubmitBatch"]  # a component that is put together from 
 class AnswerType:
     """One way to be answered. `headers`: their keys in headers.py → whether it always comes. `body`: None for an answer without one.
 
-    Of another media type than JSON or YAML the body is told as a string.
+    Of another media type than JSON or YAML the body is told as a string. `or_media`: what it may be of too; a generator of clients may know no `*/*`,
+    and leave the whole operation out where it finds nothing else.
     """
 
     status: int
@@ -25,6 +26,7 @@ class AnswerType:
     examples: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, bool] = field(default_factory=dict)
     media: str = JSON
+    or_media: str | None = None
 
 
 @dataclass(frozen=True)

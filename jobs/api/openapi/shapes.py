@@ -120,7 +120,7 @@ class Waiting(Shape):
 
 
 class Job(JobSummary):
-    """`result` is null and `artifacts` is empty until the job has succeeded, and for a key that may not read jobs."""
+    """`result` is null and `artifacts` is empty until the job has succeeded, and for a key without the scope `jobs:read`, from which they are withheld."""
 
     result: Any
     artifacts: list[Artifact]
