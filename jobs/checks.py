@@ -89,8 +89,10 @@ def a_key_does_not_outlast_its_job(**kwargs: Any) -> list[CheckMessage]:
     keys, kept = settings.WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS, settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS
     if keys <= kept:
         return []
-    at_most = f"WEIGHBRIDGE_KEEP_JOBS_SECONDS, which is {kept:g}"
-    return [Error(f"WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS is {keys:g}, but must be at most {at_most}.", id="jobs.E006")]
+    at_most = f"WEIGHBRIDGE_KEEP_JOBS_SECONDS, which is {kept:.15g}"
+    return [
+        Error(f"WEIGHBRIDGE_KEEP_IDEMPOTENCY_SECONDS is {keys:.15g}, but must be at most {at_most}.", id="jobs.E006")
+    ]
 
 
 def _short_lease(lease: float, at_least: str, identity: str) -> Error:

@@ -41,7 +41,9 @@ class CostTooLarge(ValueError):
     """The work that the type says its job is does not fit its time-out. Both in seconds."""
 
     def __init__(self, cost: float, timeout: float) -> None:
-        super().__init__(f"Its work is {cost:g} s by its type's own measure, and it may run for {timeout:g} s only.")
+        super().__init__(
+            f"Its work is {cost:.15g} s by its type's own measure, and it may run for {timeout:.15g} s only."
+        )
         self.cost, self.timeout = cost, timeout
 
 

@@ -47,7 +47,7 @@ class Seconds:
         return value
 
     def __str__(self) -> str:
-        return f"a number of seconds from {self.low:g} to {self.high:g}"
+        return f"a number of seconds from {self.low:g} to {self.high:.15g}"
 
 
 Range = Whole | Seconds

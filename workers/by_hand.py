@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from jobs import registry
 from jobs.classes import CostClass
 from jobs.door import weighing
+from jobs.door.invalid import places
 from jobs.files import upload_ids
 from jobs.registry import JobType
 from jobs.storable import holds_nul
@@ -110,8 +111,5 @@ def context_of(
 
 
 def _told(error: ValidationError) -> str:
-    """Places and reasons, without the values, which may be secret."""
-    return "; ".join(
-        f"{'.'.join(map(str, row['loc'])) or 'params'}: {row['msg'].removeprefix('Value error, ').rstrip('.')}"
-        for row in error.errors(include_url=False, include_context=False, include_input=False)
-    )
+    """Places and reasons, in the words that callers of the API read, and without the values, which may be secret."""
+    return "; ".join(f"{'.'.join(one['loc']) or 'params'}: {one['msg'].rstrip('.')}" for one in places(error))

@@ -3,7 +3,8 @@
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -18,8 +19,28 @@ MOST_ATTEMPTS = 100
 
 P = TypeVar("P", bound=BaseModel)
 R = TypeVar("R")
+Said = ParamSpec("Said")
+Decorator = TypeVar("Decorator")
 
 
+def _in_a_sentence(declare: Callable[Said, Decorator]) -> Callable[Said, Decorator]:
+    """What `declare` does not take is an author's mistake as any other: WrongJobType, in the place of a TypeError."""
+    known = inspect.signature(declare)
+
+    @wraps(declare)
+    def declared(*args: Said.args, **kwargs: Said.kwargs) -> Decorator:
+        try:
+            known.bind(*args, **kwargs)
+        except TypeError as error:
+            name = repr(args[0]) if args else "without a name"
+            options = ", ".join(option for option in known.parameters if option != "name")
+            raise WrongJobType(f"Job type {name}: @job {error}; it takes a name and {options}.") from None
+        return declare(*args, **kwargs)
+
+    return declared
+
+
+@_in_a_sentence
 def job(
     name: str,
     *,

@@ -39,7 +39,7 @@ class RetryLater(Exception):
         after = float(after)
         if not 0 <= after <= LONGEST_WAIT_SECONDS:
             raise ValueError(
-                f"RetryLater after {after!r}: must be a number of seconds from 0 to {LONGEST_WAIT_SECONDS:g}, 366 days."
+                f"RetryLater after {after!r}: must be a number of seconds from 0 to {LONGEST_WAIT_SECONDS:.15g}, 366 days."
             )
         super().__init__(message)
         self.after = after

@@ -51,7 +51,7 @@ class Retry:
     def _check_seconds(self, what: str, given: object) -> None:
         if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < given <= LONGEST_WAIT_SECONDS:
             raise ValueError(
-                f"Retry: {what} is {given!r}, but must be a number of seconds above 0, at most {LONGEST_WAIT_SECONDS:g}."
+                f"Retry: {what} is {given!r}, but must be a number of seconds above 0, at most {LONGEST_WAIT_SECONDS:.15g}."
             )
 
 

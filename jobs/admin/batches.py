@@ -9,6 +9,9 @@ from django.utils.html import format_html
 from jobs.admin.readonly import ReadOnly, ReadOnlyAdmin
 from jobs.models import Batch, BatchItem
 
+# Of pages only: in the model it would ask for a migration that changes nothing.
+Batch._meta.verbose_name_plural = "batches"
+
 
 class Items(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
     model = BatchItem

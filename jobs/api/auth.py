@@ -43,7 +43,10 @@ class HasScope(BasePermission):
     def has_permission(self, request: Request, view: "APIView") -> bool:
         needed = getattr(view, "scopes", {}).get("GET" if request.method == "HEAD" else str(request.method))
         if needed is None:
-            raise MethodNotAllowed(str(request.method))
+            methods = " and ".join(getattr(view, "scopes", {}))
+            raise MethodNotAllowed(
+                str(request.method), f"This address takes {methods}, not {str(request.method)[:20]}."
+            )
         self.message = f"The key lacks the scope {needed}."
         credentials: Any = request.auth
         return needed in credentials.scopes

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # DRF's request module imports this one while it loads
 ENVELOPE_BYTES = 16_384  # for what stands around the params
 BATCH_BYTES = 4 * 1024 * 1024
 BATCHES = "/api/v1/batches"
+DEEPEST = 201  # arrays and objects in one another: the reader's own limit, which a test holds this against
 
 
 def limit_bytes(path: str = "") -> int:
@@ -52,6 +53,8 @@ def read_json(raw: bytes) -> Any:
     try:
         value = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
+        if str(error).startswith("recursion limit"):
+            raise ParseError(f"The body holds arrays or objects more than {DEEPEST} deep in one another.") from None
         raise ParseError(f"The body is not valid JSON: {error}.") from None
     _refuse_names_given_twice(raw)
     if b"\\u0000" in raw and holds_nul(value):

@@ -117,8 +117,8 @@ def _limits(job_type: JobType, cost_class: CostClass, asked: AskedJob) -> tuple[
             weighing.max_wait_seconds(cost_class, asked.max_wait_seconds, "max_wait_seconds"),
         )
     except weighing.LimitOutOfRange as error:
-        message = f"must be from {error.lowest:g} to {error.highest:g} seconds here"
-        sentence = f"{error.name} is {error.asked:g}; it {message}."
+        message = f"must be from {error.lowest:g} to {error.highest:.15g} seconds here"
+        sentence = f"{error.name} is {error.asked:.15g}; it {message}."
         raise InvalidJob("limit_out_of_range", sentence, [{"loc": [error.name], "msg": message}]) from None
 
 

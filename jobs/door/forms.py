@@ -12,7 +12,15 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 FLOW_LENGTH = 64
 FIRST_YEAR, LAST_YEAR = 1970, 9000  # that every time zone can show, so that a row that holds one can always be read
 
-LabelName = Annotated[str, Field(min_length=1, max_length=63)]
+
+def _no_colon(name: str) -> str:
+    if ":" in name:
+        raise ValueError("A label's name holds no colon: jobs are asked for by label as name:value.")
+    return name
+
+
+LabelName = Annotated[str, Field(min_length=1, max_length=63), AfterValidator(_no_colon)]
+_NAMES: dict[str, Any] = {"propertyNames": {"minLength": 1, "maxLength": 63, "pattern": r"^[^:\u0000]+$"}}
 LabelValue = Annotated[str, Field(max_length=255)]
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -49,4 +57,4 @@ class JobForm(BaseModel):
     timeout_seconds: float | None = None
     deadline_seconds: Annotated[float | None, Field(le=LONGEST_DEADLINE_SECONDS)] = None
     deadline_at: Instant | None = None
-    labels: Annotated[dict[LabelName, LabelValue], Field(max_length=MOST_LABELS)] = {}
+    labels: Annotated[dict[LabelName, LabelValue], Field(max_length=MOST_LABELS, json_schema_extra=_NAMES)] = {}

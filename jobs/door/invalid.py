@@ -60,6 +60,18 @@ def places(error: ValidationError, *within: str) -> list[dict[str, Any]]:
 
 
 def _said(error: "ErrorDetails") -> str:
-    """Pydantic's words, but for those that speak of its own models."""
-    plain = {"extra_forbidden": "There is no field of that name.", "model_type": "Must be a JSON object."}
-    return plain.get(error["type"], error["msg"].removeprefix("Value error, "))
+    """Pydantic's words, but for those that speak of Python, or of its own models."""
+    if error["type"] in {"too_long", "too_short"}:
+        words = error["msg"].replace(" after validation", "").removesuffix(", not more")
+        return words.replace("Dictionary", "Object").replace("List", "Array")
+    return _PLAIN.get(error["type"], error["msg"].removeprefix("Value error, "))
+
+
+_PLAIN = {
+    "extra_forbidden": "There is no field of that name.",
+    "model_type": "Must be a JSON object.",
+    "model_attributes_type": "Must be a JSON object.",
+    "dict_type": "Must be a JSON object.",
+    "list_type": "Must be a JSON array.",
+    "none_required": "Must be null.",
+}

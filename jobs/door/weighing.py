@@ -40,7 +40,7 @@ class LimitOutOfRange(ValueError):
 
     def __init__(self, name: str, asked: float, highest: float) -> None:
         low = SHORTEST_LIMIT_SECONDS
-        super().__init__(f"{name} is {asked:g}, but must be from {low:g} to {highest:g} seconds.")
+        super().__init__(f"{name} is {asked:.15g}, but must be from {low:g} to {highest:.15g} seconds.")
         self.name, self.asked, self.lowest, self.highest = name, asked, low, highest
 
 

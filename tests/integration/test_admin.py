@@ -1,5 +1,6 @@
 """Operators see jobs and cancel them, one or many; nobody changes a job by hand."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -135,3 +136,9 @@ def test_an_attempt_shows_what_its_handler_logged_and_how_long_it_waited(operato
     page = operator.get(f"{LIST}{jobs[0].pk}/change/").content.decode()
     assert "line 7 of the handler" in page
     assert "12.375" in page
+
+
+def test_every_kind_of_page_has_a_name_that_is_a_word(operator: Client) -> None:
+    page = operator.get("/admin/jobs/").content.decode()
+    assert "Batches" in page
+    assert not re.findall(r">[A-Z][a-z ]*(?:chs|rys|sss)<", page)

@@ -153,6 +153,7 @@ def test_another_method_is_405_and_told_which_there_are(
     response = api.send(method, BASE + path, b"{}")
     problem(response, 405, "method_not_allowed")
     assert allowed <= set(response.headers["Allow"].split(", "))
+    assert all(word in response.json()["detail"].partition(", not ")[0] for word in allowed)
     assert method not in response.headers["Allow"].split(", ") or method == "OPTIONS"
 
 

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from jobs import classes, registry
+from jobs.api import bodies
 from jobs.models import Job
 from jobs.registry import JobType
 from tests.in_process_api import InProcessApi, problem
@@ -173,3 +174,14 @@ def test_params_one_byte_larger_than_the_class_allows_are_413(api: InProcessApi,
     assert members["limit_bytes"] == PARAMS_BYTES
     assert [place["loc"] for place in members["errors"]] == [["params"]]
     assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("deep", [bodies.DEEPEST, bodies.DEEPEST + 1])
+def test_how_deep_a_body_may_be_is_said(api: InProcessApi, deep: int) -> None:
+    """Within the depth it is JSON, and only no job."""
+    response = api.raw(b"[" * deep + b"]" * deep)
+    if deep == bodies.DEEPEST:
+        problem(response, 422, "invalid_request")
+        return
+    problem(response, 400, "bad_request")
+    assert f"more than {bodies.DEEPEST} deep" in response.json()["detail"]

@@ -1,9 +1,9 @@
 """POST /jobs: bodies that are JSON and still no job: 422, with places and reasons and never the value."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, Field, create_model
 from structlog.testing import capture_logs
 
 from jobs import classes, registry
@@ -42,6 +42,36 @@ def add_type(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_body_that_is_no_object_is_invalid(api: InProcessApi, body: Any) -> None:
     members = problem(api.json(body), 422, "invalid_request")
     assert members["errors"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"params": []}, "Must be a JSON object."),
+        ({"labels": []}, "Must be a JSON object."),
+        ({"labels": {f"label {n}": "" for n in range(17)}}, "Object should have at most 16 items"),
+        ({"labels": {"a:b": "x"}}, "A label's name holds no colon: jobs are asked for by label as name:value."),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_json(api: InProcessApi, said: dict[str, Any], sentence: str) -> None:
+    members = problem(api.json({**OK, **said}), 422, "invalid_request")
+    assert [error["msg"] for error in members["errors"]] == [sentence]
+
+
+def test_a_list_of_params_that_is_none_is_said_in_words_of_json(api: InProcessApi, add_type: Any) -> None:
+    add_type(
+        "tests.numbers", params=strict(create_model("Few", numbers=(Annotated[list[int], Field(max_length=1)], ...)))
+    )
+    for numbers, sentence in ((5, "Must be a JSON array."), ([1, 2], "Array should have at most 1 item, not 2")):
+        members = problem(api.post("tests.numbers", {"numbers": numbers}), 422, "invalid_params")
+        assert [error["msg"] for error in members["errors"]] == [sentence]
+
+
+@pytest.mark.parametrize("asked", [10_000_000.0, 1_234_567.5])
+def test_a_large_number_is_said_in_digits(api: InProcessApi, asked: float) -> None:
+    response = api.json({**OK, "max_wait_seconds": asked})
+    problem(response, 422, "limit_out_of_range")
+    assert f"max_wait_seconds is {str(asked).removesuffix('.0')};" in response.json()["detail"]
 
 
 WRONG_FIELDS = [

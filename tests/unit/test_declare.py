@@ -48,6 +48,21 @@ def test_what_is_left_out_has_its_default() -> None:
     assert spec.max_deliveries == 3
 
 
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            {"cost_class": "light", "retries": 3},
+            r"^Job type 'a\.b': @job got an unexpected keyword argument 'retries'; it takes .* retry, ",
+        ),
+        ({}, r"^Job type 'a\.b': @job missing a required argument: 'cost_class'; it takes a name and cost_class, "),
+    ],
+)
+def test_what_it_does_not_take_is_said_in_a_sentence(said: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(WrongJobType, match=sentence):
+        job("a.b", **said)
+
+
 @pytest.mark.parametrize("attempts", [-1, 0, 101])
 def test_a_number_of_attempts_out_of_its_range_is_refused(attempts: int) -> None:
     with pytest.raises(WrongJobType, match=rf"'a\.b': max_attempts is {attempts}, but must be from 1 to 100"):

@@ -113,6 +113,14 @@ def test_a_page_of_another_origin_may_read_every_header() -> None:
 # ── Useful ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(
+    ("name", "fits"), [("team", True), ("a:b", False), ("a\0b", False), ("", False), ("n" * 64, False)]
+)
+def test_the_name_of_a_label_is_told_as_the_door_takes_it(name: str, fits: bool) -> None:
+    shown = {"type": "probe.sleep", "params": {"seconds": 0}, "labels": {name: "x"}}
+    assert _validator({"$ref": "#/components/schemas/Submit"}).is_valid(shown) is fits
+
+
 def test_every_answer_is_of_a_type_that_generators_of_clients_know() -> None:
     """One that knows no media type of an answer leaves out the whole operation: openapi-python-client did."""
     for operation in OPERATIONS:

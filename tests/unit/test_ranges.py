@@ -43,6 +43,7 @@ def test_a_duration_outside_its_range_is_refused(raw: object) -> None:
         (Whole(1, 256), "300", "NAME is '300', but must be a whole number from 1 to 256."),
         (Whole(1, 256), 0, "NAME is 0, but must be a whole number from 1 to 256."),
         (Seconds(0.1, 86_400), "x", "NAME is 'x', but must be a number of seconds from 0.1 to 86400."),
+        (Seconds(1, 366 * 86_400), "x", "NAME is 'x', but must be a number of seconds from 1 to 31622400."),
     ],
 )
 def test_the_sentence_names_the_setting_the_value_and_the_range(allowed: Range, raw: object, sentence: str) -> None:

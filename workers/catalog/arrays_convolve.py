@@ -37,7 +37,10 @@ class ConvolveParams(BaseModel):
     },
 )
 def convolve(ctx: JobContext[ConvolveParams]) -> dict[str, Any]:
-    """{"shape", "dtype": "float64", "method": "direct" or "fft", "sum", "bytes"}, and the array in convolved.npy."""
+    """Convolve an array with a kernel.
+
+    Returns {"shape", "dtype": "float64", "method": "direct" or "fft", "sum", "bytes"}, and the array in convolved.npy.
+    """
     from workers.catalog.convolution import convolved, read_array, write_array
 
     with ctx.open_upload(ctx.params.array) as file:

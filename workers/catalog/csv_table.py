@@ -68,12 +68,27 @@ def read_table(file: BinaryIO, delimiter: str, go_on: Callable[[int], None]) -> 
         columns = _named(next(lines, []))
         rows = _filled(columns, lines, go_on)
     except UnicodeDecodeError:
-        raise Fail("not_utf8", f"The file is not UTF-8 text, after line {lines.line_num}.") from None
+        raise Fail("not_utf8", f"Line {_first_not_utf8(file)} of the file is not UTF-8 text.") from None
     except csv.Error as error:
         raise Fail("not_csv", f"Line {lines.line_num} is not CSV: {error}.") from None
     finally:
         csv.field_size_limit(usual)
     return Table(rows, columns)
+
+
+def _first_not_utf8(file: BinaryIO) -> int:
+    """By its number. The reader does not know: it is given whole pieces of text, and none of the one that cannot be decoded."""
+    file.seek(0)
+    # No byte of a longer character is that of a new line.
+    return next(number for number, line in enumerate(file, 1) if not _is_utf8(line))
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _named(names: list[str]) -> list[Column]:

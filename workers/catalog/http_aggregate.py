@@ -91,8 +91,9 @@ EXAMPLE = {"calls": {}, "deadline_seconds": 1.2}
 
 @job("http.aggregate", cost_class="light", params=AggregateParams, example=EXAMPLE)
 def aggregate(ctx: JobContext[AggregateParams]) -> dict[str, Any]:
-    """{"partial": whether any call has no data, "results": {name: {"ok": true, "status", "data"}
+    """Call several HTTP services at once, and return at the deadline with what came.
 
+    Returns {"partial": whether any call has no data, "results": {name: {"ok": true, "status", "data"}
     or {"ok": false, "status": null if no answer came, "error": {"code", "message"}}}}. Data is JSON as data, anything
     else as text. A required call that fails raises RequiredCallFailed.
     """

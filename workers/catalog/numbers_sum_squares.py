@@ -36,7 +36,7 @@ def class_by_size(params: SumSquaresParams) -> str:
 
 @job("numbers.sum_squares", cost_class=class_by_size, params=SumSquaresParams, example={"n": 1000})
 def sum_squares(ctx: JobContext[SumSquaresParams]) -> dict[str, int]:
-    """{"n": as given, "sum": the exact sum, up to 3.4e23}."""
+    """Add up the squares of 1 to n. Returns {"n": as given, "sum": the exact sum, up to 3.4e23}."""
     n = ctx.params.n
     total = 0
     for first in range(1, n + 1, _CHUNK):

@@ -10,7 +10,7 @@ _STEP_SECONDS = 0.1  # between two looks at cancel and limits
 
 @job("probe.sleep", cost_class=class_asked_for, params=ProbeParams, example={"seconds": 0.5, "cost_class": "light"})
 def sleep(ctx: JobContext[ProbeParams]) -> dict[str, float]:
-    """{"slept_seconds": measured, at least what was asked}. A sleep of at most 0.1 s reports no progress."""
+    """Sleep, for tests and load. Returns {"slept_seconds": measured, at least what was asked}. A sleep of at most 0.1 s reports no progress."""
     seconds = ctx.params.seconds
     started_at = time.monotonic()
     while (slept := time.monotonic() - started_at) < seconds:

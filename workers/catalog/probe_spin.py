@@ -10,7 +10,7 @@ _SLICE_SECONDS = 0.01  # of CPU time, between two looks at cancel and limits
 
 @job("probe.spin", cost_class=class_asked_for, params=ProbeParams, example={"seconds": 0.5, "cost_class": "light"})
 def spin(ctx: JobContext[ProbeParams]) -> dict[str, float]:
-    """{"spun_seconds": CPU time of this thread, at least what was asked, "elapsed_seconds": by the clock}."""
+    """Compute without a result, for tests and load. Returns {"spun_seconds": CPU time of this thread, at least what was asked, "elapsed_seconds": by the clock}."""
     seconds = ctx.params.seconds
     started_at, cpu_at_start = time.monotonic(), time.thread_time()
     while (spun := time.thread_time() - cpu_at_start) < seconds:

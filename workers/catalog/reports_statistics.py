@@ -34,8 +34,11 @@ class StatisticsParams(BaseModel):
     example={"file": "0193f2b4-7a51-7c3e-9d2a-5b1f0c8e6d42", "delimiter": "comma"},
 )
 def statistics(ctx: JobContext[StatisticsParams]) -> dict[str, Any]:
-    """{"rows", "columns": of each column {"name", "numeric", "count", "missing"}, and of a numeric one also {"mean", "std", "min", "q25",
-    "median", "q75", "max"}}; std is that of a sample, null for fewer than two values. The same as table in statistics.csv, and chart.png."""
+    """Describe the numeric columns of a CSV file, in figures and as a chart.
+
+    Returns {"rows", "columns": of each column {"name", "numeric", "count", "missing"}, and of a numeric one also {"mean", "std", "min", "q25",
+    "median", "q75", "max"}}; std is that of a sample, null for fewer than two values. The same as table in statistics.csv, and chart.png.
+    """
     from workers.catalog.csv_summary import draw, summary, write
 
     with ctx.open_upload(ctx.params.file) as file:

@@ -55,7 +55,10 @@ class RouteParams(BaseModel):
 
 @job("routes.optimize", cost_class="heavy", params=RouteParams, example=_EXAMPLE)
 def optimize(ctx: JobContext[RouteParams]) -> dict[str, Any]:
-    """{"tour": node ids in order of visit, beginning with 1, "length": whole TSPLIB distance of the closed tour}."""
+    """Look for a short round trip through points, as long as there is time.
+
+    Returns {"tour": node ids in order of visit, beginning with 1, "length": whole TSPLIB distance of the closed tour}.
+    """
     from workers.catalog.tour_search import search_tour
 
     nodes = read_nodes(ctx.params.tsplib)

@@ -83,7 +83,9 @@ OPERATIONS = (
         description="Of the Content-Type that its job gave it, which may be any, as an attachment.",
         headers=("If-None-Match", "Range", "If-Range"),
         answers=(
-            AnswerType(200, "The file.", FILE, {"a table": "n,square\n12,144\n"}, _A_FILE, media=BYTES, or_media=ANY_TYPE),
+            AnswerType(
+                200, "The file.", FILE, {"a table": "n,square\n12,144\n"}, _A_FILE, media=BYTES, or_media=ANY_TYPE
+            ),
             AnswerType(
                 206,
                 "One range of it.",

@@ -316,7 +316,9 @@ class JobType(Shape):
     name: str
     description: str
     cost_class: str | None
-    timeout_seconds: Annotated[Seconds | None, Field(description="How long one attempt may take, unless the request says otherwise.")]
+    timeout_seconds: Annotated[
+        Seconds | None, Field(description="How long one attempt may take, unless the request says otherwise.")
+    ]
     ceiling_seconds: Annotated[Seconds | None, Field(description=_CEILING)]
     max_wait_seconds: Annotated[Seconds | None, Field(description=_MAX_WAIT)]
     params_bytes: Annotated[Count | None, Field(description=_PARAMS_BYTES)]

@@ -16,5 +16,5 @@ def storable(schema: Any) -> Any:
     if found.get("type") == "string" and not _SAYS_MORE & found.keys():
         found["pattern"] = WITHOUT_NUL
     if isinstance(found.get("additionalProperties"), dict) or isinstance(found.get("patternProperties"), dict):
-        found["propertyNames"] = {**found.get("propertyNames", {}), "pattern": WITHOUT_NUL}
+        found["propertyNames"] = {"pattern": WITHOUT_NUL, **found.get("propertyNames", {})}
     return found
