@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from jobs import classes
 from jobs.classes import CostClass
-from jobs.registry import AuthorsFault, JobType
+from jobs.registry import AuthorsFault, JobType, shown
 
 SHORTEST_LIMIT_SECONDS = 0.1
 
@@ -23,7 +23,7 @@ class UndeclaredClass(AuthorsFault):
 
     def __init__(self, job_type: str, cost_class: object) -> None:
         declared = ", ".join(classes.declared())
-        super().__init__(job_type, f"asks for cost class {cost_class!r}; declared are {declared}.")
+        super().__init__(job_type, f"asks for cost class {shown(cost_class)}; declared are {declared}.")
         self.cost_class = cost_class
 
 

@@ -27,11 +27,11 @@ def test_params_become_the_model_and_its_class() -> None:
         weighing.weighed(_type(), {"text": 5})
 
 
-@pytest.mark.parametrize("named", ["lite", None, ["light"]])
-def test_an_undeclared_class_is_told_with_its_type(named: Any) -> None:
+@pytest.mark.parametrize(("named", "told_as"), [("lite", "a str"), (None, "None"), (["light"], "a list")])
+def test_an_undeclared_class_is_told_with_its_type_and_without_what_may_be_params(named: Any, told_as: str) -> None:
     with pytest.raises(weighing.UndeclaredClass) as told:
         weighing.weighed(_type(lambda params: named), {"text": ""})
-    assert str(told.value) == f"Job type 'tests.weighing' asks for cost class {named!r}; declared are light, heavy."
+    assert str(told.value) == f"Job type 'tests.weighing' asks for cost class {told_as}; declared are light, heavy."
 
 
 def test_params_may_be_as_large_as_their_class_takes_in_bytes() -> None:

@@ -25,7 +25,7 @@ _TOLD_OF_BATCHES = {
     "jobs": "By names of the caller's own, which the results bear again.",
     "deadline_seconds": "From now; of all deadlines the earliest counts. What has not ended then is cancelled.",
     "deadline_at": "RFC 3339, with an offset; of all deadlines the earliest counts.",
-    "atomic": "All are admitted or none; false: each by itself.",
+    "atomic": "All are admitted or none; false: each by itself. One that is no job, of an unknown type say, refuses them all with 422 either way.",
 }
 _KEY = {
     "type": "string",
