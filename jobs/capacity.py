@@ -50,6 +50,15 @@ def drain_per_second(departures: int, over_seconds: float) -> float | None:
     return departures / over_seconds
 
 
+def departures_per_second(drain: float | None, slots: int, run_seconds: float | None) -> float | None:
+    """The quicker of what was measured and what the slots can do; None if neither is known.
+
+    A class that idled until a burst has a slow drain, which says nothing of its capacity.
+    """
+    can = slots / run_seconds if slots and run_seconds else None
+    return max((rate for rate in (drain, can) if rate), default=None)
+
+
 def retry_after_seconds(
     room: Room, max_waiting: int, drain: float | None, fallback_seconds: int, places: int = 1
 ) -> int:
