@@ -14,7 +14,7 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, telemetry, wakeups
+from jobs import queries, telemetry, turns, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.door.idempotency import Idempotency, Mismatch
@@ -142,6 +142,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     if verdict != "admitted":
         return _counted(_rejected(verdict, room, submission, starts_in))
     telemetry.ADMITTED.labels(submission.cost_class.name).inc()
+    turns.admitted(_caller(submission), submission.cost_class)
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
     *row, ahead = born
@@ -208,9 +209,15 @@ def over_quota(submission: Submission, quota: JobQuota) -> Rejected:
 
 def _rejected(reason: Any, room: Room, submission: Submission, starts_in: float | None) -> Rejected:
     cost_class = submission.cost_class
-    after = queries.retry_after_seconds(cost_class, room)
+    after = turns.retry_after(reason, _caller(submission), room, cost_class)
     declared = submission.declared_cost_seconds
     return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in, declared_seconds=declared)
+
+
+def _caller(submission: Submission) -> turns.Caller:
+    """An outbox entry is tried again under its id."""
+    entry = str(submission.outbox_id) if submission.outbox_id else None
+    return turns.Caller(submission.client.pk, submission.idempotency.key if submission.idempotency else entry)
 
 
 def _counted(rejected: Rejected) -> Rejected:

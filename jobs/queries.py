@@ -52,10 +52,20 @@ FROM jobs_job WHERE cost_class = %(cost_class)s AND finished_at > statement_time
 drain: Callable[[str], float | None] = Kept(_measure_drain)
 
 
+def departures_per_second(cost_class: CostClass, room: Room) -> float | None:
+    """By the measured drain, or by what the live slots can do where that is quicker; None if neither is known."""
+    run_seconds = costs.mean_seconds(cost_class.name) if room.slots else None
+    return capacity.departures_per_second(drain(cost_class.name), room.slots, run_seconds)
+
+
 def retry_after_seconds(cost_class: CostClass, room: Room, places: int = 1) -> int:
-    """When a refused caller, who needs so many places at once, should come back: not before there is room by count, nor by work (P5)."""
+    """When who is refused, and needs so many places at once, could come back if nobody else did: not before there is room by count, nor by work (P5)."""
     drained = capacity.retry_after_seconds(
-        room, cost_class.max_waiting, drain(cost_class.name), cost_class.retry_after_seconds, places
+        room,
+        cost_class.max_waiting,
+        departures_per_second(cost_class, room),
+        cost_class.retry_after_seconds,
+        places,
     )
     worked_off = capacity.worked_off_in_seconds(cost_class.backlog_of(room), cost_class.backlog_seconds)
     return min(max(drained, math.ceil(worked_off)), RETRY_AFTER_CAP_SECONDS)

@@ -61,6 +61,9 @@ if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
 
 ADMITTED = Counter("jobs_admitted", "Jobs accepted.", ["cost_class"])
 REJECTED = Counter("jobs_rejected", "Submits answered with a refusal.", ["cost_class", "reason"])
+RETURNED = Counter(
+    "jobs_returned", "Callers who came back at the turn they were told, by their key.", ["cost_class", "admitted"]
+)
 REPLAYED = Counter(
     "jobs_replayed", "Submits answered with the job that their Idempotency-Key had made.", ["cost_class"]
 )
@@ -108,6 +111,8 @@ def show_from_the_start() -> None:
     for name in classes.declared():
         ADMITTED.labels(name)
         REPLAYED.labels(name)
+        for admitted in ("true", "false"):
+            RETURNED.labels(name, admitted)
         WAIT.labels(name)
         RUN.labels(name)
         for reason in REASONS:

@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import broker, classes, costs, notify, queries
+from jobs import broker, classes, costs, notify, queries, turns
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -17,6 +17,8 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(deaf, "_listen", lambda: None)  # its thread would outlive the test, with a connection
     monkeypatch.setattr(notify, "WAITERS", deaf)
     queries.drain.forget()  # type: ignore[attr-defined]
+    turns.forget()
+    monkeypatch.setattr(turns, "JITTER_SHARE", 0.0)  # so that seconds can be compared
     queries.class_view.forget()  # type: ignore[attr-defined]
     costs.mean_seconds.forget()  # type: ignore[attr-defined]
     broker.breaker.close()
@@ -30,7 +32,9 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def forget_queues() -> None:
     """What a FLUSHALL does to our queues, without touching what else a developer's server may hold."""
     with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
-        server.delete(*classes.declared(), classes.CONTROL, *server.keys("_kombu.binding.*"))
+        server.delete(
+            *classes.declared(), classes.CONTROL, *server.keys("_kombu.binding.*"), *server.keys("weighbridge:turns*")
+        )
 
 
 @pytest.fixture

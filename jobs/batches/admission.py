@@ -15,15 +15,8 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, telemetry, wakeups
-from jobs.admission import (
-    JobQuota,
-    Rejected,
-    Submission,
-    ageing_seconds,
-    interval,
-    over_quota,
-)
+from jobs import queries, telemetry, turns, wakeups
+from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota
 from jobs.capacity import Room
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import LASTING
@@ -183,6 +176,9 @@ def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) ->
             telemetry.REPLAYED.labels(cost_class).inc()
         else:
             telemetry.REJECTED.labels(cost_class, said).inc()
+    for declared in {item.cost_class.name: item.cost_class for item in submission.items.values()}.values():
+        if declared.name in admitted:
+            turns.admitted(_caller(submission), declared)
     for cost_class, count in admitted.items():
         if answer.rooms[cost_class].slots:  # as for one job (P14)
             wakeups.after_commit(cost_class, count)
@@ -229,7 +225,12 @@ def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answe
     if room is None:
         return Rejected(reason, cost_class.retry_after_seconds, cost_class)
     wanted = sum(one.cost_class.name == cost_class.name for one in submission.items.values())
-    after = queries.retry_after_seconds(cost_class, room, places=wanted if submission.atomic else 1)
+    places = wanted if submission.atomic else 1
+    after = turns.retry_after(reason, _caller(submission), room, cost_class, places)
     starts_in = answer.starts_in_seconds if answer else None
     declared = item.declared_cost_seconds
     return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in, declared_seconds=declared)
+
+
+def _caller(submission: BatchSubmission) -> turns.Caller:
+    return turns.Caller(submission.client.pk, submission.idempotency.key if submission.idempotency else None)

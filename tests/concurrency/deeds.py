@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from jobs import admission, batches, lifecycle, sweeps
+from jobs import admission, batches, lifecycle, sweeps, turns
 from jobs.admission import Rejected, Submission
 from jobs.batches import BatchSubmission
 from jobs.door.idempotency import Idempotency, Mismatch
@@ -19,7 +19,7 @@ from tests import job_rows
 from tests.concurrency import recorded
 from tests.concurrency.crowd import Member
 from tests.second_connections import at_once
-from tests.submissions import a_batch, a_submission, batch_verdict, verdict
+from tests.submissions import a_batch, a_class, a_submission, batch_verdict, verdict
 
 
 def submit_many(
@@ -197,3 +197,10 @@ def _one_batch(key: str) -> str:
 
 def seal_due(member: Member) -> int:
     return batches.seal_due()
+
+
+def take_turns(member: Member, clients: list[int], each: int, base: float, spacing: float) -> list[int]:
+    """The seconds that so many refused requests of this member's client are told, without jitter."""
+    turns.JITTER_SHARE = 0.0
+    caller = turns.Caller(clients[member.number], None)
+    return [turns._taken(caller, a_class("heavy"), base, spacing) for _ in range(each)]

@@ -241,8 +241,8 @@ def test_while_the_only_node_stops_its_types_stay_known(node: WorkerNode) -> Non
 # ── Retry-After ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _refused() -> Rejected:
-    answer = submit(0)
+def _refused(client: str = "tests") -> Rejected:
+    answer = submit(0, client=job_rows.a_client(client))
     assert isinstance(answer, Rejected)
     return answer
 
@@ -262,7 +262,7 @@ def test_retry_after_follows_the_measured_drain(node: WorkerNode) -> None:
     assert _refused().retry_after_seconds == 6
     job_rows.a_queued_job()
     job_rows.a_queued_job()
-    assert _refused().retry_after_seconds == 12
+    assert _refused("another").retry_after_seconds == 12
 
 
 def test_retry_after_is_the_cap_when_no_worker_lives(db: None) -> None:

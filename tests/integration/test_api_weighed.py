@@ -168,7 +168,7 @@ def test_a_class_with_enough_work_is_full_and_says_when_it_will_not_be(api: InPr
     assert members["retry_after_seconds"] == 6
     refused = submit(COSTLY)
     assert isinstance(refused, Rejected)
-    assert (refused.reason, refused.retry_after_seconds) == ("queue_full", 6)
+    assert (refused.reason, refused.retry_after_seconds) == ("queue_full", 9)  # the next turn, half of 5 s later (P10)
     assert api.get("/classes/light").json()["accepting"] is False
 
 

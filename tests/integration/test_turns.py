@@ -1,0 +1,151 @@
+"""Retry-After on the real Redis: whose turn is when, and who came at it (P10, P32)."""
+
+import socket
+import time
+import uuid
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+
+from jobs import admission, broker, telemetry, turns
+from jobs.turns import Caller
+from tests import job_rows
+from tests.in_process_api import InProcessApi, a_probe_node, problem
+from tests.submissions import a_class, a_submission, submit, verdict
+
+HEAVY = a_class("heavy", max_waiting=8)
+WAYS = pytest.mark.parametrize("away", [False, True], ids=["in Redis", "in this process"])
+
+
+def _told(client: int, key: str | None, base: float = 15, spacing: float = 15, cost_class: Any = HEAVY) -> int:
+    return turns._taken(Caller(client, key), cost_class, base, spacing)
+
+
+def _near(told: list[int], expected: list[int]) -> bool:
+    """A second may begin between two calls."""
+    return all(one in (after, after - 1) for one, after in zip(told, expected, strict=True))
+
+
+def _returned(admitted: str) -> float:
+    return float(telemetry.RETURNED.labels("light", admitted)._value.get())
+
+
+@WAYS
+def test_callers_in_a_row_are_a_departure_apart(away: bool) -> None:
+    if away:
+        broker.breaker.open()
+    told = [_told(1, f"k{n}") for n in range(6)]
+    assert _near(told, [15, 30, 45, 60, 75, 90]), told
+
+
+@WAYS
+def test_the_same_key_is_told_the_same_turn(away: bool) -> None:
+    if away:
+        broker.breaker.open()
+    first = [_told(1, "a"), _told(1, "b"), _told(2, "a")]
+    assert _near([_told(1, "a"), _told(1, "b"), _told(2, "a")], first)
+    assert _near(first, [15, 30, 45])
+
+
+@WAYS
+def test_a_flood_moves_another_client_by_the_turns_it_may_hold_only(away: bool) -> None:
+    if away:
+        broker.breaker.open()
+    told = [_told(1, None) for _ in range(40)]
+    assert _near(told[8:], [120] * 32), told
+    assert _near([_told(2, None)], [135])
+
+
+def test_no_key_lies_in_redis_in_the_clear_and_everything_there_expires() -> None:
+    _told(1, "a-secret-key")
+    with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL, decode_responses=True) as server:
+        names = sorted(server.scan_iter("weighbridge:turns*"))
+        assert len(names) == 3
+        assert all(0 < server.ttl(name) <= 600 for name in names)
+        assert "secret" not in str([names, *(server.zrange(name, 0, -1) for name in names[1:])])
+
+
+def test_what_a_client_leaves_in_redis_is_bounded() -> None:
+    narrow = a_class("heavy", max_waiting=2)
+    with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
+        for n in range(50):
+            _told(1, f"k{n}", base=0, spacing=0, cost_class=narrow)  # each turn has come at once
+        assert 0 < server.zcard("weighbridge:turns:heavy:1:at") <= 4
+        assert server.zcard("weighbridge:turns:heavy:1:until") == server.zcard("weighbridge:turns:heavy:1:at")
+
+
+def test_while_redis_hangs_a_refusal_pays_for_it_once(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    """P32: half a second to the first caller, nothing to the next."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections and never answers
+        settings.WEIGHBRIDGE_REDIS_URL = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
+        turns._take.cache_clear()
+        began = time.monotonic()
+        told = [_told(1, f"k{n}") for n in range(3)]
+        assert time.monotonic() - began < 1.5
+    turns._take.cache_clear()
+    assert _near(told, [15, 30, 45])
+
+
+@pytest.mark.django_db
+@WAYS
+def test_who_comes_back_at_its_turn_is_counted(away: bool, node: Any) -> None:
+    if away:
+        broker.breaker.open()
+    caller, light = Caller(1, "a"), a_class()
+    before = _returned("true"), _returned("false")
+    _told(1, "a", base=0, spacing=0, cost_class=light)
+    _told(1, "a", base=0, spacing=0, cost_class=light)
+    assert (_returned("true"), _returned("false")) == (before[0], before[1] + 1)
+    turns.admitted(caller, light)
+    turns.admitted(caller, light)  # it has no turn any more
+    turns.admitted(Caller(2, "a"), light)
+    assert (_returned("true"), _returned("false")) == (before[0] + 1, before[1] + 1)
+
+
+@pytest.mark.django_db
+def test_admissions_to_a_class_that_refused_nobody_ask_redis_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ask = [], broker.ask
+
+    def counted(call: Any) -> Any:
+        asked.append(call)
+        return ask(call)
+
+    monkeypatch.setattr(broker, "ask", counted)
+    for _ in range(20):
+        turns.admitted(Caller(1, "a"), HEAVY)
+    assert 1 <= len(asked) <= 2
+
+
+@pytest.mark.django_db
+def test_an_outbox_entry_has_its_turn_under_its_id(node: Any) -> None:
+    entry = uuid.uuid4()
+    caller = admission._caller(a_submission(outbox_id=entry))
+    assert caller.key == str(entry)
+
+
+@pytest.mark.django_db
+def test_jobs_that_are_refused_in_a_row_are_told_different_turns(node: Any) -> None:
+    """2 slots and the class's own 5 s while nothing is measured: 2.5 s apart."""
+    job_rows.a_queued_job()
+    job_rows.a_queued_job()
+    answers = [submit(0, client=job_rows.a_client(f"c{n}")) for n in range(3)]
+    assert [verdict(one) for one in answers] == ["queue_full"] * 3
+    told = [one.retry_after_seconds for one in answers]  # type: ignore[union-attr]
+    assert told[0] == 5 and 7 <= told[1] <= 8 and 9 <= told[2] <= 10
+
+
+@pytest.mark.django_db
+def test_header_and_body_agree_and_jitter_only_lengthens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "JITTER_SHARE", 0.1)
+    api = InProcessApi()
+    a_probe_node("heavy", processes=1)
+    params = {"seconds": 0, "cost_class": "heavy"}
+    while (response := api.post("probe.sleep", params)).status_code == 202:
+        pass
+    told = [response, *(api.post("probe.sleep", params) for _ in range(3))]
+    seconds = [problem(one, 503, "queue_full", retryable=True)["retry_after_seconds"] for one in told]
+    assert [int(one.headers["Retry-After"]) for one in told] == seconds
+    for one, least in zip(seconds, [5, 10, 15, 20], strict=True):
+        assert least - 1 <= one <= least * 1.1 + 1
