@@ -14,7 +14,7 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, telemetry, turns, wakeups
+from jobs import queries, tally, telemetry, turns, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.door.idempotency import Idempotency, Mismatch
@@ -141,7 +141,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
         return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
     if verdict != "admitted":
         return _counted(_rejected(verdict, room, submission, starts_in))
-    telemetry.ADMITTED.labels(submission.cost_class.name).inc()
+    tally.admitted(submission.cost_class.name)
     turns.admitted(_caller(submission), submission.cost_class)
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
@@ -221,7 +221,7 @@ def _caller(submission: Submission) -> turns.Caller:
 
 
 def _counted(rejected: Rejected) -> Rejected:
-    telemetry.REJECTED.labels(rejected.cost_class.name, rejected.reason).inc()
+    tally.refused(rejected.cost_class.name, rejected.reason)
     return rejected
 
 

@@ -22,6 +22,7 @@ from jobs.models import (
     Artifact,
     Batch,
     BatchItem,
+    ClassMinute,
     FairClock,
     FairDebt,
     FairShare,
@@ -185,6 +186,7 @@ def prune() -> int:
         + _in_batches(_prune_flow_shares)
         + _in_batches(_prune_shares)
         + _in_batches(_prune_debts)
+        + _in_batches(_prune_minutes)
         + _prune_nodes()
     )
 
@@ -268,6 +270,13 @@ def _prune_debts() -> int:
     before = Now() - timedelta(seconds=SHARES_SECONDS)
     old = FairDebt.objects.filter(~Exists(_live_of(OuterRef("cost_class"), OuterRef("client"))), owed_at__lt=before)
     gone, _ = FairDebt.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
+    return gone
+
+
+def _prune_minutes() -> int:
+    before = Now() - timedelta(seconds=settings.WEIGHBRIDGE_KEEP_JOBS_SECONDS)
+    old = ClassMinute.objects.filter(minute__lt=before)
+    gone, _ = ClassMinute.objects.filter(pk__in=old.values("pk")[:PRUNE_BATCH]).delete()
     return gone
 
 

@@ -69,6 +69,12 @@ REPLAYED = Counter(
 )
 FINISHED = Counter("jobs_finished", "Jobs that reached a terminal state.", ["cost_class", "outcome"])
 WAIT = Histogram("job_wait_seconds", "From acceptance to the first start.", ["cost_class"])
+LATE = Histogram(
+    "job_start_late_seconds",
+    "The first start, after the one that was estimated at admission; below 0 it was sooner.",
+    ["cost_class"],
+    buckets=(-60, -10, -1, 0, 1, 5, 10, 30, 60, 300),
+)
 RUN = Histogram(
     "job_run_seconds", "Inside one attempt.", ["cost_class"], buckets=(0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 900)
 )
@@ -114,6 +120,7 @@ def show_from_the_start() -> None:
         for admitted in ("true", "false"):
             RETURNED.labels(name, admitted)
         WAIT.labels(name)
+        LATE.labels(name)
         RUN.labels(name)
         for reason in REASONS:
             REJECTED.labels(name, reason)

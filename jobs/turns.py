@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jobs import broker, queries, telemetry
+from jobs import broker, queries, tally
 from jobs.capacity import RETRY_AFTER_CAP_SECONDS, Room
 from jobs.classes import CostClass
 from jobs.kept import Kept
@@ -50,7 +50,7 @@ def admitted(caller: Caller, cost_class: CostClass) -> None:
         lambda: _LOCAL.came(cost_class.name, caller.client, _hidden(caller.key)),
     )
     if int(came):
-        telemetry.RETURNED.labels(cost_class.name, "true").inc()
+        tally.returned(cost_class.name, admitted=True)
 
 
 def _taken(caller: Caller, cost_class: CostClass, base: float, spacing: float) -> int:
@@ -62,7 +62,7 @@ def _taken(caller: Caller, cost_class: CostClass, base: float, spacing: float) -
         lambda: _LOCAL.take(cost_class.name, caller.client, member, base, spacing, jitter, most, bool(again)),
     )
     if int(returned):
-        telemetry.RETURNED.labels(cost_class.name, "false").inc()
+        tally.returned(cost_class.name, admitted=False)
     return int(seconds)
 
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import broker, classes, costs, notify, queries, turns
+from jobs import broker, classes, costs, notify, queries, tally, turns
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -21,9 +21,11 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(turns, "JITTER_SHARE", 0.0)  # so that seconds can be compared
     queries.class_view.forget()  # type: ignore[attr-defined]
     costs.mean_seconds.forget()  # type: ignore[attr-defined]
+    monkeypatch.setattr(tally, "WRITTEN_AFTER_SECONDS", 3_600.0)  # its thread would outlive the test, with a connection
     broker.breaker.close()
     forget_queues()
     yield
+    tally.forget()
     if progress._own is not None:  # else the test database could not be dropped at the end
         progress._own.close()
         progress._own = None

@@ -137,6 +137,8 @@ def _measured(me: Equipment, claim: Claim, armed_at: float) -> tuple[Outcome, Ba
     telemetry.RUN.labels(claim.cost_class).observe(used.run_seconds)
     if claim.attempt == 1:
         telemetry.WAIT.labels(claim.cost_class).observe(claim.wait_seconds)
+        if claim.late_seconds is not None:
+            telemetry.LATE.labels(claim.cost_class).observe(claim.late_seconds)
     return replace(
         outcome,
         log=me.logbook.text(),

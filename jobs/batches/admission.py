@@ -15,7 +15,7 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, telemetry, turns, wakeups
+from jobs import queries, tally, telemetry, turns, wakeups
 from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota
 from jobs.capacity import Room
 from jobs.door.idempotency import Idempotency, Mismatch
@@ -170,12 +170,12 @@ def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) ->
     for name, item in submission.items.items():
         cost_class, said = item.cost_class.name, answer.of_items[name]
         if said == ADMITTED:
-            telemetry.ADMITTED.labels(cost_class).inc()
+            tally.admitted(cost_class)
             admitted[cost_class] = admitted.get(cost_class, 0) + 1
         elif said == REPLAYED:
             telemetry.REPLAYED.labels(cost_class).inc()
         else:
-            telemetry.REJECTED.labels(cost_class, said).inc()
+            tally.refused(cost_class, str(said))
     for declared in {item.cost_class.name: item.cost_class for item in submission.items.values()}.values():
         if declared.name in admitted:
             turns.admitted(_caller(submission), declared)
@@ -195,7 +195,7 @@ def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejecte
     """What the first item was refused for that may be admitted later stands for all."""
     said = {name: str(verdict) for name, verdict in answer.of_items.items()}
     for name, reason in said.items():
-        telemetry.REJECTED.labels(submission.items[name].cost_class.name, reason).inc()
+        tally.refused(submission.items[name].cost_class.name, reason)
     first = next((name for name in said if said[name] not in LASTING), next(iter(said)))
     rejected = _as_of_one(submission, said[first], submission.items[first], answer)
     return BatchRejected(rejected, None, said, _free(submission, answer, {}))
@@ -204,7 +204,7 @@ def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejecte
 def _over_quota(submission: BatchSubmission, left: int) -> BatchRejected:
     """All of an atomic one, which counts for the class of its first item."""
     first = next(iter(submission.items.values()))
-    telemetry.REJECTED.labels(first.cost_class.name, "too_many_jobs").inc(len(submission.items))
+    tally.refused(first.cost_class.name, "too_many_jobs", len(submission.items))
     return BatchRejected(over_quota(first, JobQuota(submission.client.max_jobs or 0, left)))
 
 
@@ -213,7 +213,7 @@ def _rejected(submission: BatchSubmission, reason: str, about: str | None, answe
     named = about if about in submission.items and reason in _OF_AN_ITEM else None
     of_class = (item for item in submission.items.values() if item.cost_class.name == about)
     decided_it = submission.items[named] if named else next(of_class, next(iter(submission.items.values())))
-    telemetry.REJECTED.labels(decided_it.cost_class.name, reason).inc(len(submission.items))
+    tally.refused(decided_it.cost_class.name, reason, len(submission.items))
     return BatchRejected(_as_of_one(submission, reason, decided_it, answer), named)
 
 

@@ -30,6 +30,7 @@ class Claim:
     deadline_at: datetime | None = None
     traceparent: str = ""
     has_limits: bool = False  # jobs that these held may start when it has ended (P12)
+    late_seconds: float | None = None  # its first start, after what was estimated at its admission; None: nothing was
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ jobs        Job, Attempt, OnceResult
 batches     Batch, BatchItem
 files       Upload, Artifact
 order       FairClock, FairDebt, FairShare, FlowShare, RunTimes, LimitKey: what decides whose turn it is
-operations  WorkerNode, Sweep
+operations  WorkerNode, Sweep, ClassMinute
 """
 
 from jobs.models.batches import Batch, BatchItem
 from jobs.models.clients import ApiClient, ApiKey
 from jobs.models.files import Artifact, Upload
 from jobs.models.jobs import Attempt, Job, OnceResult
-from jobs.models.operations import Sweep, WorkerNode
+from jobs.models.operations import ClassMinute, Sweep, WorkerNode
 from jobs.models.order import FairClock, FairDebt, FairShare, FlowShare, LimitKey, RunTimes
 from jobs.models.requests import IdempotencyKey, OutboxEntry
 
@@ -24,6 +24,7 @@ __all__ = [
     "Attempt",
     "Batch",
     "BatchItem",
+    "ClassMinute",
     "FairClock",
     "FairDebt",
     "FairShare",

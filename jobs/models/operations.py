@@ -1,4 +1,4 @@
-"""What runs the jobs, and what tidies after them."""
+"""What runs the jobs, what tidies after them, and what the door answered."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -36,3 +36,20 @@ class Sweep(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ClassMinute(models.Model):
+    """What callers of one class were answered in one minute, by all web processes together; written a few seconds late."""
+
+    cost_class = models.CharField(max_length=63)
+    minute = models.DateTimeField(help_text="Its beginning.")
+    admitted = models.IntegerField(db_default=0, help_text="Jobs.")
+    refused = models.JSONField(default=dict, help_text="Jobs, by the reason.")
+    returned = models.IntegerField(db_default=0, help_text="Callers that came back when they had been told to.")
+    returned_admitted = models.IntegerField(db_default=0, help_text="Of them, those that were then admitted.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["minute", "cost_class"], name="one_row_a_minute")]
+
+    def __str__(self) -> str:
+        return f"{self.cost_class} at {self.minute:%Y-%m-%d %H:%M}"

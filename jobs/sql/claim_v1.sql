@@ -13,7 +13,7 @@ CREATE FUNCTION claim_v1(
 ) RETURNS TABLE (
     job_id uuid, attempt integer, token bigint, type text, cost_class text, params jsonb, limit_seconds double precision,
     remaining double precision, failures integer, max_attempts integer, waited double precision, request_id text,
-    deadline_at timestamptz, traceparent text, has_limits boolean
+    deadline_at timestamptz, traceparent text, has_limits boolean, late double precision
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     instant timestamptz := clock_timestamp();  -- one for all looks, so that the head cannot expire between two
@@ -95,7 +95,8 @@ BEGIN
            least(claimed.timeout_seconds, claimed.remaining), claimed.remaining, claimed.failures, claimed.max_attempts, claimed.waited,
            claimed.request_id::text, claimed.deadline_at, claimed.traceparent::text,
            claimed.limit_keys <> '{}' OR limited AND EXISTS (
-               SELECT 1 FROM jobs_apiclient client WHERE client.id = claimed.client_id AND client.max_running IS NOT NULL)
+               SELECT 1 FROM jobs_apiclient client WHERE client.id = claimed.client_id AND client.max_running IS NOT NULL),
+           extract(epoch FROM claimed.started_at - claimed.estimated_start_at)::float8
     FROM claimed, opened;
 END
 $$;

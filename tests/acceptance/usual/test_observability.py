@@ -26,7 +26,9 @@ def test_every_counter_was_there_at_0_before_anything_happened(metrics_at_start:
             assert figure(metrics_at_start, "jobs_rejected_total", cost_class=name, reason=reason) == 0
         for outcome in ("succeeded", "failed", "cancelled", "expired"):
             assert figure(metrics_at_start, "jobs_finished_total", cost_class=name, outcome=outcome) == 0
-        for count in ("job_wait_seconds_count", "job_run_seconds_count"):
+        for admitted in ("true", "false"):
+            assert figure(metrics_at_start, "jobs_returned_total", cost_class=name, admitted=admitted) == 0
+        for count in ("job_wait_seconds_count", "job_start_late_seconds_count", "job_run_seconds_count"):
             assert figure(metrics_at_start, count, cost_class=name) == 0
         for depth in ("jobs_waiting", "jobs_running", "jobs_oldest_waiting_seconds"):
             assert figure(metrics_at_start, depth, cost_class=name) == 0
@@ -79,6 +81,21 @@ def test_counters_add_up_over_all_processes(stack: Stack, api: Api, diary: Diary
     submits = {"route": "api/v1/jobs", "method": "POST"}
     assert moved("http_request_seconds_count", **submits, status="202") == len(accepted) + 1
     assert moved("http_request_seconds_count", **submits, status="503") == len(refused)
+    assert moved("job_start_late_seconds_count", cost_class="heavy") > 0
+
+
+def test_what_was_refused_is_told_by_the_minute_within_seconds(stack: Stack, api: Api, diary: Diary) -> None:
+    def told() -> int:
+        with psycopg.connect(stack.database_url) as database:
+            rows = database.execute(
+                "SELECT sum((refused ->> 'deadline_infeasible')::int) FROM jobs_classminute"
+            ).fetchone()
+        return (rows and rows[0]) or 0
+
+    before = told()
+    refused = [api.post("tests.note", diary.params("late"), deadline_at="2020-01-01T00:00:00Z") for _ in range(3)]
+    assert [answer.status_code for answer in refused] == [422] * 3
+    eventually(lambda: told() == before + 3, 10)
 
 
 def test_a_request_can_be_followed_by_its_id_and_its_trace_from_the_door_to_the_end_of_its_job(
