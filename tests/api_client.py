@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from tests.history.crowding import crowded
 from tests.history.events import (
     MISSING,
     CancelAnswered,
@@ -167,7 +168,7 @@ def _verdict(call: str, response: httpx.Response) -> SubmitAccepted | SubmitRefu
         return SubmitUnknown(call, response.text, now())
     if response.status_code in ACCEPTED:
         return SubmitAccepted(call, str(answer.get("id", "")), response.status_code, now())
-    return SubmitRefused(call, response.status_code, str(answer.get("code", "")), now())
+    return SubmitRefused(call, response.status_code, str(answer.get("code", "")), now(), crowded(answer))
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

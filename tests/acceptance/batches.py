@@ -7,6 +7,7 @@ import httpx
 
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
+from tests.history.crowding import crowded
 from tests.history.events import CancelInvoked, CancelUnknown, SubmitAccepted, SubmitInvoked, SubmitRefused
 from tests.history.recorder import SUBMISSION, now
 
@@ -48,8 +49,9 @@ def _verdict(call: str, answer: httpx.Response, name: str) -> SubmitAccepted | S
     if job_id := told.get("jobs", {}).get(name):
         return SubmitAccepted(call, job_id, 202, now())
     if "results" in told:
-        return SubmitRefused(call, 503, told["results"][name]["error"]["code"], now())
-    return SubmitRefused(call, answer.status_code, told["code"], now())
+        code = told["results"][name]["error"]["code"]
+        return SubmitRefused(call, 503, code, now(), crowded({**told, "code": code}) if "waiting" in told else None)
+    return SubmitRefused(call, answer.status_code, told["code"], now(), crowded(told))
 
 
 def cut_off(diary: Diary, job_id: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 from stack.local import Stack
 from tests.acceptance import records
 from tests.acceptance.diary import Diary
+from tests.history.crowding import crowded
 from tests.history.events import SubmitAccepted, SubmitInvoked, SubmitRefused
 from tests.history.recorder import SUBMISSION, now
 from tests.published_schema import must_be_published
@@ -49,7 +50,7 @@ class RawSubmit:
         if status == 202:
             self._history.append(SubmitAccepted(self._call, str(told["id"]), status, now()))
         else:
-            self._history.append(SubmitRefused(self._call, status, str(told["code"]), now()))
+            self._history.append(SubmitRefused(self._call, status, str(told["code"]), now(), crowded(told)))
         return status, told
 
     def leave(self) -> str:

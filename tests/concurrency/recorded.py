@@ -15,6 +15,7 @@ from jobs.states import State
 from tests import job_rows
 from tests.history import rows
 from tests.history.checker import check
+from tests.history.crowding import crowded
 from tests.history.events import (
     BodyBegan,
     CancelAnswered,
@@ -44,8 +45,18 @@ def submit(history: Path, asked: Submission) -> Admitted | Replayed | Rejected:
 
 def _outcome(call: str, answer: Admitted | Replayed | Rejected) -> SubmitOutcome:
     if isinstance(answer, Rejected):
-        return SubmitRefused(call, _STATUS.get(answer.reason, 503), answer.reason, now())
+        return SubmitRefused(call, _STATUS.get(answer.reason, 503), answer.reason, now(), crowded(_as_told(answer)))
     return SubmitAccepted(call, str(answer.job.pk), 202, now())
+
+
+def _as_told(answer: Rejected) -> dict[str, object]:
+    """What the API would say of the class."""
+    cost_class, room = answer.cost_class, answer.room
+    if room is None:
+        return {}
+    limits = {"max_waiting": cost_class.max_waiting, "max_backlog_seconds": cost_class.backlog_seconds}
+    depth = {"waiting": room.waiting, "running": room.running, "slots": room.slots}
+    return {"code": answer.reason, **limits, **depth, "backlog_seconds": cost_class.backlog_of(room)}
 
 
 def cancel(history: Path, job_id: UUID) -> State | None:

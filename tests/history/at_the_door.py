@@ -141,3 +141,11 @@ def few_unknown(seen: Seen) -> Iterator[Anomaly]:
     sent = sum(not call.is_all(SubmitUnsent) for call in seen.calls)
     if unknown > seen.bounds.unknown_share * sent:
         yield Anomaly(Kind.TOO_MANY_UNKNOWN, f"{unknown} of {sent} submits have no answer.")
+
+
+def shares_are_held_to_in_crowded_classes_only(seen: Seen) -> Iterator[Anomaly]:
+    """P10a: a refusal for a share bears witness, but that of an item of a batch, that no process was free, and of more than half of the places taken or a quarter of the work."""
+    for refusal in seen.of(SubmitRefused):
+        if refusal.crowded is False:
+            sentence = f"{refusal.call} was refused for a share of a class that was not crowded."
+            yield Anomaly(Kind.SHARE_UNFOUNDED, sentence)

@@ -90,6 +90,12 @@ def accepted_and_refused_at_once(story: Story) -> None:
     story.told(SubmitRefused, story.jobs[job].submission.partition("/")[2], 503, "queue_full")
 
 
+@shows(Kind.SHARE_UNFOUNDED)
+def a_share_of_a_class_that_has_room_for_all(story: Story) -> None:
+    story.ran(story.accepted())
+    story.refused(503, "share_full", crowded=False)
+
+
 @shows(Kind.KEY_TWICE)
 def one_key_becomes_two_jobs(story: Story) -> None:
     story.ran(story.accepted("k"))

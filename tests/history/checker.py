@@ -17,6 +17,7 @@ RULES: tuple[Callable[[Seen], Iterator[Anomaly]], ...] = (
     at_the_door.every_answer_counts,
     at_the_door.never_over_admitted,
     at_the_door.few_unknown,
+    at_the_door.shares_are_held_to_in_crowded_classes_only,
     in_the_workers.starts_equal_recorded_attempts,
     in_the_workers.no_attempt_runs_twice,
     in_the_workers.nothing_finished_runs_again,

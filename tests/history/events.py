@@ -32,12 +32,13 @@ class SubmitAccepted:
 
 @dataclass(frozen=True)
 class SubmitRefused:
-    """Answered anything else. `code` is the problem's, empty if there was none."""
+    """Answered anything else. `code` is the problem's, empty if there was none. `crowded`: of share_full, whether the answer itself says that shares may be held to."""
 
     call: str
     status: int
     code: str
     at: float
+    crowded: bool | None = None
 
 
 @dataclass(frozen=True)

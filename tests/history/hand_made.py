@@ -67,9 +67,9 @@ class Story:
         self.told(SubmitAccepted, call, job_id, 202)
         return job_id
 
-    def refused(self, status: int = 503, code: str = "queue_full") -> str:
+    def refused(self, status: int = 503, code: str = "queue_full", crowded: bool | None = None) -> str:
         call = self.invoked()
-        self.told(SubmitRefused, call, status, code)
+        self.told(SubmitRefused, call, status, code, crowded=crowded)
         return call
 
     def cut(self) -> str:

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     KEY_TWICE = "key_twice"
     OVER_ADMITTED = "over_admitted"
     TOO_MANY_UNKNOWN = "too_many_unknown"
+    SHARE_UNFOUNDED = "share_unfounded"
 
     UNRECORDED_START = "unrecorded_start"
     MISCOUNTED_STARTS = "miscounted_starts"
