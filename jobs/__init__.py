@@ -7,7 +7,8 @@ Where what is, by what it is for:
                     read the machine's
     submitting      door/ (what is asked of a job before there is one, in which order, and every refusal), then admission, and batches/ for
                     many at once; submit/ for Django code of the same installation, with its outbox; traces
-    room and order  capacity (pure arithmetic), costs with expected_cost (what a job takes), order (the model of whose turn it is; the database's
+    room and order  capacity (pure arithmetic), decision (who is let in, pure; sql/ decides the same), refused_lately (who else wants room),
+                    costs with expected_cost (what a job takes), order (the model of whose turn it is; the database's
                     functions in sql/ keep it), limit_keys, waits (where a queued job stands),
                     turns with local_turns (when who was refused is to come back), tally (what was answered, by the minute)
     looking         queries (reads for the API, admin and metrics), listing (pages of jobs), history (what a class's jobs were like),

@@ -1,9 +1,10 @@
-"""Decide about a job and accept it, in one database round trip (P1–P3, P7).
+"""Decide about a job and accept it, in one database round trip (P1–P3, P7, P10a).
 
 A class is admitted to serially, under an advisory transaction lock, by the database function
 `admit_v1`; any number of web processes may call it at once and never admit one job too many.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,9 +15,10 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, tally, telemetry, turns, wakeups
+from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
+from jobs.decision import Share
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import REFUSALS
 from jobs.models import ApiClient, Job
@@ -89,6 +91,7 @@ class Rejected:
     quota: JobQuota | None = None  # the client's, where that is what held it back
     starts_in_seconds: float | None = None  # when it would probably have started
     declared_seconds: float | None = None  # the work that its type says it is
+    share: Share | None = None  # that is used up, where that is what held it back
 
     @property
     def retryable(self) -> bool:
@@ -98,11 +101,11 @@ class Rejected:
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
-SELECT verdict, waiting, running, slots, work_seconds, starts_in, job_id, accepted_at, start_by, deadline_at, expected, counts, ahead
+SELECT verdict, waiting, running, slots, work_seconds, starts_in, share, job_id, accepted_at, start_by, deadline_at, expected, counts, ahead
 FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
               %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
               %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
-              %(declared_cost)s, %(limit_keys)s)
+              %(declared_cost)s, %(limit_keys)s, %(refused)s::bigint[])
 """
 
 # The same for an outbox entry, if it still waits and nobody else is at it, and the entry with its job: one statement, so there is never the
@@ -125,7 +128,7 @@ SELECT * FROM answer
 def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
     try:
-        verdict, room, starts_in, born = _ask(submission)
+        verdict, room, starts_in, share, born = _ask(submission)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -140,7 +143,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     if verdict == "too_many_jobs" and submission.client.max_jobs is not None:
         return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
     if verdict != "admitted":
-        return _counted(_rejected(verdict, room, submission, starts_in))
+        return _refused(verdict, room, submission, starts_in, share)
     tally.admitted(submission.cost_class.name)
     turns.admitted(_caller(submission), submission.cost_class)
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
@@ -151,7 +154,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     return Admitted(job, ahead, room, starts_in)
 
 
-def _ask(submission: Submission) -> tuple[Any, Room, float | None, tuple[Any, ...]]:
+def _ask(submission: Submission) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
     statement, arguments = _ADMIT, _arguments(submission)
     if submission.outbox_id is not None:
         statement, arguments = _ADMIT_ENTRY, {**arguments, "outbox": submission.outbox_id}
@@ -160,8 +163,9 @@ def _ask(submission: Submission) -> tuple[Any, Room, float | None, tuple[Any, ..
         row = cursor.fetchone()
     if row is None:
         raise EntryGone
-    verdict, waiting, running, slots, work_seconds, starts_in, *born = row
-    return verdict, Room(waiting or 0, running or 0, slots or 0, work_seconds or 0.0), starts_in, tuple(born)
+    verdict, waiting, running, slots, work_seconds, starts_in, share, *born = row
+    room = Room(waiting or 0, running or 0, slots or 0, work_seconds or 0.0)
+    return verdict, room, starts_in, share_of(share), tuple(born)
 
 
 def _arguments(submission: Submission) -> dict[str, Any]:
@@ -191,6 +195,7 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "ageing": ageing_seconds(submission.cost_class),
         "declared_cost": submission.declared_cost_seconds,
         "limit_keys": list(submission.limit_keys),
+        "refused": refused_lately.HERE.of(submission.cost_class.name),
     }
 
 
@@ -207,11 +212,16 @@ def over_quota(submission: Submission, quota: JobQuota) -> Rejected:
     return Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class, quota=quota)
 
 
-def _rejected(reason: Any, room: Room, submission: Submission, starts_in: float | None) -> Rejected:
+def share_of(told: str | None) -> Share | None:
+    """As over_share_v1 tells it; Django leaves jsonb as text."""
+    return None if told is None else Share(**json.loads(told))
+
+
+def _refused(reason: Any, room: Room, submission: Submission, starts_in: float | None, share: Share | None) -> Rejected:
     cost_class = submission.cost_class
-    after = turns.retry_after(reason, _caller(submission), room, cost_class)
+    after = turns.retry_after(reason, _caller(submission), room, cost_class, share=share)
     declared = submission.declared_cost_seconds
-    return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in, declared_seconds=declared)
+    return _counted(Rejected(reason, after, cost_class, room, None, starts_in, declared, share))
 
 
 def _caller(submission: Submission) -> turns.Caller:

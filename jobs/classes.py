@@ -16,6 +16,7 @@ from django.conf import settings
 
 from jobs import capacity
 from jobs.capacity import Room
+from jobs.decision import Bounds
 from jobs.ranges import Range, Seconds, Whole, WrongSetting
 
 CONTROL = "control"  # the queue of the sweeps; no job class may take its name
@@ -97,6 +98,11 @@ class CostClass:
     def free(self, room: Room) -> int:
         """Jobs that would be admitted now; none, however few there are, where these are enough work (P5)."""
         return 0 if self.backlog_of(room) > self.backlog_seconds else room.free(self.max_waiting)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What a decision goes by."""
+        return Bounds(self.max_waiting, self.backlog_seconds, self.processes)
 
     @property
     def backlog_seconds(self) -> float:

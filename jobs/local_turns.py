@@ -26,13 +26,24 @@ class LocalTurns:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._last: dict[str, float] = {}
+        self._last: dict[str, float] = {}  # by line: a class's, or one of a client that has its share of it
+        self._latest: dict[str, float] = {}  # by class, of all its lines
         self._turns: dict[tuple[str, int], dict[str, Turn]] = {}
 
     def take(
-        self, cost_class: str, client: int, key: str, base: float, spacing: float, jitter: float, most: int, again: bool
+        self,
+        cost_class: str,
+        client: int,
+        key: str,
+        base: float,
+        spacing: float,
+        jitter: float,
+        most: int,
+        again: bool,
+        line: str = "",
     ) -> tuple[int, bool]:
-        """Whole seconds until its turn, and whether it came at the one it had. `again`: whether it can come under its key."""
+        """Whole seconds until its turn, and whether it came at the one it had. `again`: whether it can come under its key. `line`: whose last turn it is
+        behind, if not the class's."""
         with self._lock:
             now = self._clock()
             turns = self._held(cost_class, client, now)
@@ -43,11 +54,11 @@ class LocalTurns:
             to_come = [turn.at for turn in turns.values() if turn.at > now]
             if len(to_come) >= most:
                 return _left(max(to_come), now), returned
-            turn = min(turn_at(now, base, self._last.get(cost_class), spacing), now + RETRY_AFTER_CAP_SECONDS)
+            turn = min(turn_at(now, base, self._last.get(line or cost_class), spacing), now + RETRY_AFTER_CAP_SECONDS)
             at = min(turn + math.floor(_left(turn, now) * jitter), now + RETRY_AFTER_CAP_SECONDS)
             while len(turns) >= 2 * most:
                 del turns[min(turns, key=lambda one: turns[one].at)]
-            self._last[cost_class] = turn
+            self._last[line or cost_class] = self._latest[cost_class] = turn
             turns[key] = Turn(at, at + max(GRACE_SECONDS, GRACE_SHARE * (at - now)) if again else at)
             return _left(at, now), returned
 
@@ -60,12 +71,13 @@ class LocalTurns:
 
     def refused_lately(self, cost_class: str) -> bool:
         with self._lock:
-            last = self._last.get(cost_class)
+            last = self._latest.get(cost_class)
             return last is not None and self._clock() <= last + RETRY_AFTER_CAP_SECONDS
 
     def forget(self) -> None:
         with self._lock:
             self._last.clear()
+            self._latest.clear()
             self._turns.clear()
 
     def _held(self, cost_class: str, client: int, now: float) -> dict[str, Turn]:

@@ -11,9 +11,10 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs import capacity, classes, costs
+from jobs import capacity, classes, costs, decision
 from jobs.capacity import DRAIN_WINDOW_SECONDS, RETRY_AFTER_CAP_SECONDS, Room
 from jobs.classes import CostClass
+from jobs.decision import Share
 from jobs.files import artifacts
 from jobs.kept import Kept
 from jobs.models import Job
@@ -58,8 +59,12 @@ def departures_per_second(cost_class: CostClass, room: Room) -> float | None:
     return capacity.departures_per_second(drain(cost_class.name), room.slots, run_seconds)
 
 
-def retry_after_seconds(cost_class: CostClass, room: Room, places: int = 1) -> int:
-    """When who is refused, and needs so many places at once, could come back if nobody else did: not before there is room by count, nor by work (P5)."""
+def retry_after_seconds(cost_class: CostClass, room: Room, places: int = 1, share: Share | None = None) -> int:
+    """When who is refused, and needs so many places at once, could come back if nobody else did: not before there is room by count, nor by work (P5). Where a
+    share is used up, it is that one which has to drain (P10a)."""
+    if share is not None:
+        drained, fallback = departures_per_second(cost_class, room), cost_class.retry_after_seconds
+        return decision.share_retry_after_seconds(share, room, cost_class.bounds, drained, fallback, places)
     drained = capacity.retry_after_seconds(
         room,
         cost_class.max_waiting,

@@ -50,6 +50,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 Refusal = Literal[  # why no job was made
     "queue_full",
+    "share_full",
     "type_unavailable",
     "unavailable",
     "deadline_infeasible",

@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import broker, classes, costs, notify, queries, tally, turns
+from jobs import broker, classes, costs, notify, queries, refused_lately, tally, turns
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -22,6 +22,7 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     queries.class_view.forget()  # type: ignore[attr-defined]
     costs.mean_seconds.forget()  # type: ignore[attr-defined]
     monkeypatch.setattr(tally, "WRITTEN_AFTER_SECONDS", 3_600.0)  # its thread would outlive the test, with a connection
+    refused_lately.HERE.forget()
     broker.breaker.close()
     forget_queues()
     yield

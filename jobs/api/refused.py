@@ -5,10 +5,16 @@ from typing import Any
 from jobs.admission import Rejected
 from jobs.api.errors import Problem
 from jobs.batches import BatchRejected
+from jobs.decision import Share
 from jobs.door.quotas import WINDOW_SECONDS, Rate
 from jobs.door.refusals import REFUSALS
 
-_OF_A_CLASS = {"deadline_unreachable", "queue_full", "type_unavailable"}  # which say more: what was seen of it
+_OF_A_CLASS = {
+    "deadline_unreachable",
+    "queue_full",
+    "share_full",
+    "type_unavailable",
+}  # which say more: what was seen of it
 
 
 def job(rejected: Rejected) -> Problem:
@@ -34,6 +40,8 @@ def _of_the_class(rejected: Rejected) -> str:
         return f"No live worker of class {name} knows this job type; one may be starting."
     if rejected.reason == "deadline_unreachable":
         return f"As class {name} is, this job would probably start too late to end before its deadline{_in_about(rejected)}."
+    if rejected.share is not None:
+        return _of_the_share(rejected.share, name, rejected.cost_class.backlog_seconds)
     if room.slots == 0:
         return f"Class {name} is full and no worker of it is alive to drain it; when it will be is not known."
     cost_class = rejected.cost_class
@@ -43,6 +51,16 @@ def _of_the_class(rejected: Rejected) -> str:
             f" and it takes more only up to {cost_class.backlog_seconds:g} s."
         )
     return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
+
+
+def _of_the_share(share: Share, name: str, backlog_seconds: float) -> str:
+    if share.by == "work":
+        return (
+            f"Class {name} has more than half of the work that it takes, and others want some of it: this client's jobs there are {_rounded(share.held_seconds)} s"
+            f" of work, and its share is {share.part:.0%} of {backlog_seconds:g} s on each slot."
+        )
+    whose = f"limit key {share.key!r}" if share.by == "key" else "this client"
+    return f"Class {name} is more than half full, and others want some of it: {whose} has {share.held} jobs there, and its share is {share.most}."
 
 
 def _in_about(rejected: Rejected) -> str:
@@ -84,6 +102,8 @@ def _depth(rejected: Rejected) -> dict[str, Any]:
         "backlog_seconds": _rounded(cost_class.backlog_of(rejected.room)),
         "max_backlog_seconds": cost_class.backlog_seconds,
     }
+    if rejected.share is not None:
+        depth["share"] = rejected.share.most
     if rejected.reason == "deadline_unreachable" and rejected.starts_in_seconds is not None:
         depth["estimated_start_seconds"] = _rounded(rejected.starts_in_seconds)
     return depth

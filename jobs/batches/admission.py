@@ -15,16 +15,22 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, tally, telemetry, turns, wakeups
-from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota
+from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
+from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota, share_of
 from jobs.capacity import Room
+from jobs.decision import Share
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import LASTING
 from jobs.models import ApiClient
 from jobs.states import Refusal
 
 ADMITTED, REPLAYED, REFUSED = "admitted", "replayed", "refused"
-_OF_AN_ITEM = {"deadline_infeasible", "deadline_unreachable", "type_unavailable"}  # which one of them decides
+_OF_AN_ITEM = {
+    "deadline_infeasible",
+    "deadline_unreachable",
+    "share_full",
+    "type_unavailable",
+}  # which one of them decides
 
 
 @dataclass(frozen=True)
@@ -71,9 +77,9 @@ class BatchRejected:
 
 
 _ADMIT = """
-SELECT verdict, about, batch_id, verdicts, rooms, starts_in
+SELECT verdict, about, batch_id, verdicts, rooms, starts_in, share
 FROM admit_batch_v1(%(client)s, %(atomic)s, %(items)s, %(deadline_in)s, %(deadline_at)s, %(beat)s, %(max_jobs)s,
-                    %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s)
+                    %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(refused)s)
 """
 
 
@@ -85,6 +91,7 @@ class _Decision:
     of_items: Mapping[str, str | None]
     rooms: Mapping[str, Room]
     starts_in_seconds: float | None  # of the first item that would probably start too late
+    share: Share | None  # of the first item that was beyond one
 
 
 def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | BatchRejected:
@@ -112,10 +119,10 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
 def _ask(submission: BatchSubmission) -> _Decision:
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, _arguments(submission))
-        verdict, about, batch_id, verdicts, rooms, starts_in = cursor.fetchone()  # Django leaves jsonb as text
+        verdict, about, batch_id, verdicts, rooms, starts_in, share = cursor.fetchone()  # Django leaves jsonb as text
     of_items = dict(zip(submission.items, verdicts, strict=True))
     counted = {name: Room(*figures) for name, figures in json.loads(rooms).items()}
-    return _Decision(verdict, about, batch_id, of_items, counted, starts_in)
+    return _Decision(verdict, about, batch_id, of_items, counted, starts_in, share_of(share))
 
 
 def _arguments(submission: BatchSubmission) -> dict[str, Any]:
@@ -132,7 +139,12 @@ def _arguments(submission: BatchSubmission) -> dict[str, Any]:
         "traceparent": submission.traceparent,
         "key": submission.idempotency and submission.idempotency.key,
         "fingerprint": submission.idempotency and submission.idempotency.fingerprint,
+        "refused": Jsonb({name: refused_lately.HERE.of(name) for name in _classes(submission)}),
     }
+
+
+def _classes(submission: BatchSubmission) -> set[str]:
+    return {one.cost_class.name for one in submission.items.values()}
 
 
 def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, str]) -> dict[str, Any]:
@@ -175,7 +187,7 @@ def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) ->
         elif said == REPLAYED:
             telemetry.REPLAYED.labels(cost_class).inc()
         else:
-            tally.refused(cost_class, str(said))
+            _count_refused(submission, cost_class, str(said))
     for declared in {item.cost_class.name: item.cost_class for item in submission.items.values()}.values():
         if declared.name in admitted:
             turns.admitted(_caller(submission), declared)
@@ -195,7 +207,7 @@ def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejecte
     """What the first item was refused for that may be admitted later stands for all."""
     said = {name: str(verdict) for name, verdict in answer.of_items.items()}
     for name, reason in said.items():
-        tally.refused(submission.items[name].cost_class.name, reason)
+        _count_refused(submission, submission.items[name].cost_class.name, reason)
     first = next((name for name in said if said[name] not in LASTING), next(iter(said)))
     rejected = _as_of_one(submission, said[first], submission.items[first], answer)
     return BatchRejected(rejected, None, said, _free(submission, answer, {}))
@@ -204,7 +216,7 @@ def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejecte
 def _over_quota(submission: BatchSubmission, left: int) -> BatchRejected:
     """All of an atomic one, which counts for the class of its first item."""
     first = next(iter(submission.items.values()))
-    tally.refused(first.cost_class.name, "too_many_jobs", len(submission.items))
+    _count_refused(submission, first.cost_class.name, "too_many_jobs", len(submission.items))
     return BatchRejected(over_quota(first, JobQuota(submission.client.max_jobs or 0, left)))
 
 
@@ -213,8 +225,14 @@ def _rejected(submission: BatchSubmission, reason: str, about: str | None, answe
     named = about if about in submission.items and reason in _OF_AN_ITEM else None
     of_class = (item for item in submission.items.values() if item.cost_class.name == about)
     decided_it = submission.items[named] if named else next(of_class, next(iter(submission.items.values())))
-    tally.refused(decided_it.cost_class.name, reason, len(submission.items))
+    _count_refused(submission, decided_it.cost_class.name, reason, len(submission.items))
     return BatchRejected(_as_of_one(submission, reason, decided_it, answer), named)
+
+
+def _count_refused(submission: BatchSubmission, cost_class: str, reason: str, items: int = 1) -> None:
+    tally.refused(cost_class, reason, items)
+    if reason in refused_lately.WANT_ROOM:
+        refused_lately.HERE.note(cost_class, submission.client.pk)
 
 
 def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answer: _Decision | None) -> Rejected:
@@ -226,10 +244,11 @@ def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answe
         return Rejected(reason, cost_class.retry_after_seconds, cost_class)
     wanted = sum(one.cost_class.name == cost_class.name for one in submission.items.values())
     places = wanted if submission.atomic else 1
-    after = turns.retry_after(reason, _caller(submission), room, cost_class, places)
+    share = answer.share if answer and reason == "share_full" else None
+    after = turns.retry_after(reason, _caller(submission), room, cost_class, places, share)
     starts_in = answer.starts_in_seconds if answer else None
     declared = item.declared_cost_seconds
-    return Rejected(reason, after, cost_class, room, starts_in_seconds=starts_in, declared_seconds=declared)
+    return Rejected(reason, after, cost_class, room, None, starts_in, declared, share)
 
 
 def _caller(submission: BatchSubmission) -> turns.Caller:

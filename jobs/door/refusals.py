@@ -47,6 +47,12 @@ REFUSALS = {
         retryable=True,
         of_item="The client had submitted as many jobs in a minute as it may.",
     ),
+    "share_full": RefusalKind(
+        "This is as much of the class as one may have.",
+        503,
+        retryable=True,
+        of_item="The client, or a limit key that it names, had its share of the class, which was more than half full.",
+    ),
     "too_large": RefusalKind("The request is too large.", 413),
     "too_many_jobs": RefusalKind(
         "This client has as many jobs as it may have.",

@@ -1,20 +1,21 @@
--- Decide about one job and insert it, in one round trip (P1, P2, P3, P5, P6, P7, P8, P9, P11).
+-- Decide about one job and insert it, in one round trip (P1, P2, P3, P5, P6, P7, P8, P9, P10a, P11).
 --
 -- VOLATILE, so that each statement below has a snapshot of its own: what decides is read after the lock was
 -- granted and sees every admission that held it before. Must be called in autocommit at READ COMMITTED.
 -- p_declared_cost: seconds of work, as its type says; NULL: it says nothing. p_max_backlog: seconds. p_ageing: the seconds of waiting that a
--- priority of 100 is worth (P11a).
+-- priority of 100 is worth (P11a). p_refused: clients that were refused in the class lately.
 -- Nobody waits longer than a second for a lock: 'idempotency_in_flight' for a key's, SQLSTATE 55P03 for the class's.
 CREATE FUNCTION admit_v1(
     p_client bigint, p_type text, p_cost_class text, p_params jsonb, p_labels jsonb, p_timeout double precision,
     p_max_attempts integer, p_max_deliveries integer, p_max_wait interval, p_deadline_in interval, p_deadline_at timestamptz,
     p_max_waiting integer, p_max_backlog double precision, p_processes integer, p_beat interval, p_max_jobs integer,
     p_request_id text, p_traceparent text, p_key text, p_fingerprint text,
-    p_flow text, p_priority smallint, p_ageing double precision, p_declared_cost double precision, p_limit_keys text[]
+    p_flow text, p_priority smallint, p_ageing double precision, p_declared_cost double precision, p_limit_keys text[],
+    p_refused bigint[]
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, work_seconds double precision, starts_in double precision,
     job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz, expected double precision, counts double precision,
-    ahead integer
+    ahead integer, share jsonb
 ) LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
 DECLARE
     cost record;
@@ -60,13 +61,14 @@ BEGIN
         END IF;
         SELECT * INTO decided FROM decide_v1(
             p_client, p_flow, p_type, p_cost_class, admit_v1.deadline_at, cost.expected, p_declared_cost IS NOT NULL, p_max_waiting, p_max_backlog,
-            p_processes, cost.mean_known, p_beat);
+            p_processes, cost.mean_known, p_beat, p_limit_keys, p_refused);
         verdict := decided.verdict;
         waiting := decided.waiting;
         running := decided.running;
         slots := decided.slots;
         work_seconds := decided.work_seconds;
         starts_in := decided.starts_in;
+        share := decided.share;
         IF verdict <> 'admitted' THEN
             RETURN NEXT;
             RETURN;

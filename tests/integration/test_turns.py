@@ -9,7 +9,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import admission, broker, telemetry, turns
+from jobs import admission, broker, refused_lately, telemetry, turns
 from jobs.turns import Caller
 from tests import job_rows
 from tests.in_process_api import InProcessApi, a_probe_node, problem
@@ -149,3 +149,29 @@ def test_header_and_body_agree_and_jitter_only_lengthens(monkeypatch: pytest.Mon
     assert [int(one.headers["Retry-After"]) for one in told] == seconds
     for one, least in zip(seconds, [5, 10, 15, 20], strict=True):
         assert least - 1 <= one <= least * 1.1 + 1
+
+
+# ── Beside the fair door (P10a) ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@WAYS
+def test_who_has_its_share_is_sent_to_turns_of_its_own_and_keeps_nobody_waiting(away: bool) -> None:
+    if away:
+        broker.breaker.open()
+    own = [turns._taken(Caller(1, f"k{n}"), HEAVY, 15, 30, wants_room=True, over_share=True) for n in range(3)]
+    assert _near(own, [15, 45, 75]), own
+    assert _near([_told(2, "a")], [15])
+
+
+def test_whom_other_processes_refused_comes_with_a_turn() -> None:
+    turns._taken(Caller(1, None), HEAVY, 15, 15, wants_room=True)
+    turns._taken(Caller(2, None), HEAVY, 15, 15)  # for its deadline: it wants no room that there is
+    refused_lately.HERE.forget()  # as another process, which knows of none
+    turns._taken(Caller(3, None), HEAVY, 15, 15, wants_room=True)
+    assert refused_lately.HERE.of("heavy") == [1, 3]
+    with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
+        server.zadd("weighbridge:turns:heavy:wanting", {1: time.time() - 61})
+        refused_lately.HERE.forget()
+        turns._taken(Caller(3, None), HEAVY, 15, 15, wants_room=True)
+        assert refused_lately.HERE.of("heavy") == [3]
+        assert 0 < server.ttl("weighbridge:turns:heavy:wanting") <= 600

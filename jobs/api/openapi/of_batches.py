@@ -60,6 +60,7 @@ OPERATIONS = (
             "rate_limited",
             "too_many_jobs",
             "queue_full",
+            "share_full",
             "type_unavailable",
             "deadline_unreachable",
             "none_admitted",

@@ -74,6 +74,15 @@ class DepthInBatch(Depth, InBatch):
     pass
 
 
+class OverShare(DepthInBatch):
+    share: Annotated[
+        Count,
+        Field(
+            description="Jobs that the client, or the limit key, may have there while others want some of the class."
+        ),
+    ]
+
+
 class Unreachable(DepthInBatch):
     estimated_start_seconds: Annotated[Seconds, Field(description="From now.")]
 
@@ -97,6 +106,7 @@ class NoneAdmitted(Shape):
     backlog_seconds: Seconds = 0
     max_backlog_seconds: Seconds = 0
     estimated_start_seconds: Seconds = 0
+    share: Count = 0
 
 
 class Unavailable(Shape):
@@ -240,6 +250,11 @@ _TOLD = {
         "Class heavy is full: 2 running on 2 slots and 8 waiting.",
         members=Depth,
         example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH},
+    ),
+    "share_full": ProblemType(
+        "Class heavy is more than half full, and others want some of it: this client has 5 jobs there, and its share is 5.",
+        members=OverShare,
+        example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH, "waiting": 5, "room": 3, "share": 5},
     ),
     "type_unavailable": ProblemType(
         "No live worker of class heavy knows this job type; one may be starting.",
