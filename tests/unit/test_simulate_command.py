@@ -29,7 +29,7 @@ def test_the_examples_of_the_documentation_are_what_is_said(flags: str, shown: s
 
 
 def test_the_documentation_has_its_examples_and_names_all_that_can_be_asked() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     assert {name for name in (*OF_A_CLASS, *OF_A_LOAD) if f"`{name}`" not in DOCS} == set()
     assert {name for name in NUMBERS if f"`--{name.replace('_', '-')}" not in DOCS} == set()
 
@@ -48,6 +48,10 @@ def test_a_trace_is_played_on_the_classes_that_are_declared(tmp_path: Path) -> N
         ("--load name=light,rate=1,run_seconds=1 --recorded", "Say what comes: "),
         ("--load rate=1", "--load is 'rate=1', but must be one that also has name=…"),
         ("--load name=light,rate=1", "--load is 'name=light,rate=1', but must be one that also has either run_seconds=…"),
+        ("--load name=light,run_seconds=1", "--load is 'name=light,run_seconds=1', but must be one that also has either rate=…"),
+        ("--load name=light,rate=1,threads=1,run_seconds=1", "--load is 'name=light,rate=1,threads=1,run_seconds=1', but"),
+        ("--load name=light,threads=2,run_seconds=1", "Of the loads one at least needs a rate: threads go on for as long"),
+        ("--load name=light,threads=0,run_seconds=1", "--load name=light,threads=0,run_seconds=1: threads is '0', but must"),
         ("--load name=light,rate=0,run_seconds=1", "--load name=light,rate=0,run_seconds=1: rate is '0', but must be"),
         ("--load name=light,rte=1", "--load name=light,rte=1: rte=1 is 'rte=1', but must be name=value, once each of name,"),
         ("--load name=huge,rate=1,run_seconds=1", "A job's cost_class is 'huge', but must be one of light, heavy"),

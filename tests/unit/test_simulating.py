@@ -1,5 +1,6 @@
 """What simulated classes show: figures that are known otherwise, fairness, and what the bound on the backlog is for."""
 
+import random
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,13 +10,16 @@ from statistics import fmean
 
 import pytest
 
-from jobs import costs
+from jobs import costs, decision
+from jobs.decision import SEEN_SECONDS
 from jobs.ranges import WrongSetting
 from workers.planning.queueing import predict
+from workers.planning.simulation import play
 from workers.simulating import measures
 from workers.simulating.door import Limits, Turns
 from workers.simulating.figures import Report
 from workers.simulating.measures import WorkLeft
+from workers.simulating.present import Present
 from workers.simulating.traces import Job, Load, Manner, from_rows, synthetic
 from workers.simulating.world import simulate
 
@@ -94,6 +98,90 @@ def test_a_small_client_beside_one_that_floods_waits_little_once_it_is_let_in() 
     assert small.expired_share == 0
     assert small.p95_wait_seconds is not None and flood.mean_wait_seconds is not None
     assert small.p95_wait_seconds < 1 < flood.mean_wait_seconds
+
+
+ROOM_BY_COUNT = [Limits("c", 4, 100, 60, 48)], 0.2  # 104 places, and work of 0.2 s each that never comes near 192 s
+ROOM_BY_WORK = [Limits("c", 2, 100, 10, 8)], 0.5  # enough work are 32 jobs, long before 102
+
+
+@pytest.mark.parametrize(("limits", "run_seconds"), [ROOM_BY_COUNT, ROOM_BY_WORK], ids=["by count", "by work"])
+def test_a_small_client_beside_32_threads_that_obey_retry_after_is_refused_next_to_never(
+    limits: list[Limits], run_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P10a. It wants a fifth of what the slots can do. Without the fair share a quarter of its asks were refused by count, and two fifths by work."""
+    rate = 0.2 * limits[0].slots / run_seconds
+    loads = [Load("flood", "c", 0, run_seconds, threads=32), Load("small", "c", rate, run_seconds)]
+    fair = played(limits, loads, 2_500).clients["small"]
+    monkeypatch.setattr(decision, "share_over", lambda *_: None)
+    unfair = played(limits, loads, 2_500).clients["small"]
+    print(f"refused {fair.refused_share:.1%} with the fair share, {unfair.refused_share:.1%} without")
+    assert fair.refused_share < 0.05
+    assert unfair.refused_share > 0.15
+
+
+def test_what_the_largest_client_is_given_starts_in_time_and_nothing_is_lost_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At 1.3 times what four slots can do half of it is one client's, the rest five others'. Its accepted jobs expired by half before there were shares of the work."""
+    limits = [Limits("c", 4, 1000, 10, 8)]
+    loads = [
+        Load("big", "c", 13, 0.2, manner=NEVER),
+        *(Load(f"small-{n}", "c", 2.6, 0.2, manner=NEVER) for n in range(5)),
+    ]
+    fair = played(limits, loads, 6_000)
+    monkeypatch.setattr(decision, "share_over", lambda *_: None)
+    unfair = played(limits, loads, 6_000)
+    assert fair.clients["big"].expired_share < 0.05 < 0.3 < unfair.clients["big"].expired_share
+    assert all(fair.clients[f"small-{n}"].refused_share == 0 for n in range(5))
+    assert fair.classes["c"].goodput_per_second == pytest.approx(unfair.classes["c"].goodput_per_second, rel=0.05)
+
+
+def test_threads_ask_for_their_next_job_when_they_have_an_answer_and_end_with_the_arrivals() -> None:
+    """Three of them in a class that takes all of it: some hundred asks a second each."""
+    loads = [Load("busy", "c", 0, 0.0001, distribution="fixed", threads=3), Load("x", "c", 10, 0.0001, manner=NEVER)]
+    found = played([open_door("c", 4, 1000)], loads, 103)
+    busy = found.clients["busy"]
+    assert busy.offered == busy.admitted
+    assert busy.offered == pytest.approx(3 * 100 * found.seconds, rel=0.2)
+
+
+def test_who_is_present_is_known_as_a_count_of_all_of_it_would_say() -> None:
+    chance, present, now = random.Random(7), Present(), 0.0
+    weights = {"a": 1.0, "b": 2.5, "c": 0.5, "d": 4.0}
+    came, held = dict[str, float](), defaultdict[str, dict[int, float]](dict)
+    for sequence in range(1, 3_000):
+        now += chance.choice([0.1, 1.0, 20.0])
+        client = chance.choice("abcd")
+        if held[client] and chance.random() < 0.55:
+            number = chance.choice(sorted(held[client]))
+            del held[client][number]
+            present.leave_line(client, number, now)
+        elif chance.random() < 0.5:
+            present.came(client, weights[client], now)
+            came[client] = now
+            if chance.random() < 0.5:
+                present.wait(client, sequence, 2.0)
+                held[client][sequence] = 2.0
+        asks = chance.choice("abcd")
+        holders = {name for name in weights if held[name]} | {asks}
+        seen = holders | {name for name, at in came.items() if at > now - SEEN_SECONDS}
+        found = present.standing(asks, weights[asks], now)
+        assert found.part == pytest.approx(weights[asks] / sum(weights[name] for name in seen))
+        assert found.part_of_holders == pytest.approx(weights[asks] / sum(weights[name] for name in holders))
+        assert (found.part == 1) is (len(seen) == 1)
+        assert found.jobs == len(held[asks])
+        assert found.work_seconds == pytest.approx(sum(held[asks].values()))
+
+
+def test_the_planner_plays_the_same_line() -> None:
+    """`manage.py plan` has a line of its own, fifty times as quick since it knows no clients; here is only one."""
+    run_times = (0.05, 0.1, 0.45)
+    load = Load("x", "c", 20, 0.2, run_times=run_times, manner=NEVER)
+    found = played([open_door("c", 4, 8)], [load], 20_000).classes["c"]
+    line = play(20, run_times, 4, 8)
+    assert found.refused_share == pytest.approx(line.refusal_share, abs=0.02)
+    assert found.mean_wait_seconds == pytest.approx(line.mean_wait_seconds, rel=0.1)
+    assert found.p95_wait_seconds == pytest.approx(line.p95_wait_seconds, rel=0.1)
 
 
 def test_the_same_seed_gives_the_same_report_and_another_one_another() -> None:

@@ -49,6 +49,7 @@ OF_A_LOAD: dict[str, _Allowed] = {
     "name": Text(),
     "cost_class": Text(),
     "rate": Above("a number of jobs a second", 1_000_000),
+    "threads": Whole(1, 10_000),
     "run_seconds": _SECONDS,
     "run_times": Text(),
     "distribution": OneOf(DISTRIBUTIONS),
@@ -110,7 +111,10 @@ def _or(given: Mapping[str, object], name: str, otherwise: object) -> float:
 def load(raw: str, manner: Manner, text_of: Callable[[str], str]) -> Load:
     """Raises WrongSetting. text_of reads the file of run_times."""
     given = pairs("--load", raw, OF_A_LOAD)
-    missing = [name for name in ("name", "rate") if name not in given]
+    missing = [] if "name" in given else ["name"]
+    if not missing and ("rate" in given) == ("threads" in given):
+        raise WrongSetting("--load", raw, "one that also has either rate=… or threads=…")
+    given.setdefault("rate", 0.0)
     if missing or ("run_seconds" in given) == ("run_times" in given):
         needed = f"{missing[0]}=…" if missing else "either run_seconds=… or run_times=FILE"
         raise WrongSetting("--load", raw, f"one that also has {needed}")

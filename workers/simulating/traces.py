@@ -4,7 +4,7 @@ import csv
 import heapq
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +28,8 @@ class Manner:
 
 @dataclass(slots=True)
 class Job:
-    """One that a client wants done. `kind` is its job type; deadline_at an instant or None."""
+    """One that a client wants done. `kind` is its job type; deadline_at an instant or None. `then`: what the thread that asked for it asks for at an instant,
+    once it has an answer that it does not come back from."""
 
     at: float
     client: str
@@ -42,13 +43,15 @@ class Job:
     manner: Manner = Manner()
     asked: int = 0
     turn_at: float | None = None  # that it was told
+    then: "Callable[[float], Job] | None" = None
     accepted_at: float = 0.0
     started_at: float = 0.0
 
 
 @dataclass(frozen=True)
 class Load:
-    """Jobs of one kind that come by chance, `rate` a second, from `clients` clients in turn by chance.
+    """Jobs of one kind that come by chance, `rate` a second, from `clients` clients in turn by chance. With `threads` in place of the rate: from so many threads, each
+    of which asks for its next job as soon as it has an answer for the last.
 
     run_seconds is the mean of the distribution; run_times, if given, are drawn from instead.
     """
@@ -66,6 +69,7 @@ class Load:
     flow: str = ""
     deadline_seconds: float | None = None
     manner: Manner = Manner()
+    threads: int = 0
 
 
 def synthetic(loads: Iterable[Load], seed: int) -> Iterator[Job]:
@@ -75,23 +79,37 @@ def synthetic(loads: Iterable[Load], seed: int) -> Iterator[Job]:
 
 
 def _stream(load: Load, chance: random.Random) -> Iterator[Job]:
-    at = 0.0
     owner = load.client or load.name
     names = [owner] if load.clients == 1 else [f"{owner}-{number}" for number in range(1, load.clients + 1)]
+    if load.threads:
+        starts = sorted(chance.random() for _ in range(load.threads))  # not all at one instant
+        yield from (_of_thread(load, names, chance, at) for at in starts)
+        return
+    at = 0.0
     while True:
         at += chance.expovariate(load.rate)
-        yield Job(
-            at,
-            names[0] if load.clients == 1 else chance.choice(names),
-            load.cost_class,
-            load.name,
-            _run_seconds(load, chance),
-            load.priority,
-            load.flow,
-            None if load.deadline_seconds is None else at + load.deadline_seconds,
-            load.weight,
-            load.manner,
-        )
+        yield _job(load, names, chance, at)
+
+
+def _of_thread(load: Load, names: list[str], chance: random.Random, at: float) -> Job:
+    job = _job(load, names, chance, at)
+    job.then = lambda later: _of_thread(load, names, chance, later)
+    return job
+
+
+def _job(load: Load, names: list[str], chance: random.Random, at: float) -> Job:
+    return Job(
+        at,
+        names[0] if load.clients == 1 else chance.choice(names),
+        load.cost_class,
+        load.name,
+        _run_seconds(load, chance),
+        load.priority,
+        load.flow,
+        None if load.deadline_seconds is None else at + load.deadline_seconds,
+        load.weight,
+        load.manner,
+    )
 
 
 def _run_seconds(load: Load, chance: random.Random) -> float:

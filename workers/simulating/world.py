@@ -9,6 +9,8 @@ from workers.simulating.door import Door, Limits, Refused
 from workers.simulating.figures import Report, Tally
 from workers.simulating.traces import IGNORE, NEVER, OBEY, Job
 
+ROUND_TRIP_SECONDS = 0.01  # between an answer and the next job of a thread that has no other pause
+
 
 def simulate(limits: Iterable[Limits], jobs: Iterable[Job]) -> Report:
     """jobs in the order of their arrival. Begins with empty classes, and ends when all that was let in has ended. KeyError: a class not given."""
@@ -41,7 +43,7 @@ class _World:
         self._classes = {each.door.limits.name: each for each in classes}
         self._events: list[
             tuple[float, int, Job, _Class, int]
-        ] = []  # when, in which order; the sequence of what ends, or 0: comes back
+        ] = []  # when, in which order; the sequence of what ends, or 0: comes, or comes back
         self._number = 0
         self._of_class, self._of_kind, self._of_client = _Tallies(), _Tallies(), _Tallies()
         self._count = 0
@@ -51,10 +53,7 @@ class _World:
     def arrive(self, job: Job) -> None:
         self._run_until(job.at)
         self._last = job.at
-        self._count += 1
-        for tally in self._tallies(job):
-            tally.offered += 1
-        self._ask(job, self._classes[job.cost_class], job.at, False)
+        self._offer(job, self._classes[job.cost_class], job.at)
 
     def rest(self) -> Report:
         self._over_at = self._last
@@ -70,6 +69,12 @@ class _World:
             {name: tally.figures(None, self._last) for name, tally in sorted(self._of_client.by_name.items())},
         )
 
+    def _offer(self, job: Job, where: _Class, now: float) -> None:
+        self._count += 1
+        for tally in self._tallies(job):
+            tally.offered += 1
+        self._ask(job, where, now, False)
+
     def _tallies(self, job: Job) -> tuple[Tally, Tally, Tally]:
         return self._of_class.of(job.cost_class), self._of_kind.of(job.kind), self._of_client.of(job.client)
 
@@ -78,6 +83,8 @@ class _World:
             at, _, job, where, sequence = heappop(self._events)
             if sequence:
                 self._end(job, where, at, sequence)
+            elif not job.asked:
+                self._offer(job, where, at)
             else:
                 self._ask(job, where, at, job.manner.comes == OBEY)
 
@@ -103,6 +110,7 @@ class _World:
             self._refused(job, where, now, answer)
             return
         job.accepted_at = now
+        self._next(job, where, now)
         where.jobs[answer.sequence] = job
         heappush(where.start_by, (where.door.start_by(job, now), answer.sequence))
         self._start(where, now)
@@ -114,23 +122,25 @@ class _World:
         if manner.comes == NEVER or job.asked >= manner.asks or too_late:
             for tally in self._tallies(job):
                 tally.gave_up += 1
+            self._next(job, where, now)
         else:
             self._later(again, job, where, 0)
+
+    def _next(self, job: Job, where: _Class, now: float) -> None:
+        """Of one that a thread asked for, which has its answer: what it asks for then."""
+        if job.then is not None and now < self._over_at:
+            following = job.then(now + ROUND_TRIP_SECONDS)
+            self._later(following.at, following, where, 0)
 
     # ── Running ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _start(self, where: _Class, now: float) -> None:
-        line = where.door.line
-        while len(line.running) < where.door.limits.slots:
-            entry = line.claim()
-            if entry is None:
-                return
+        while (entry := where.door.start(now)) is not None:
             self._started(where, entry, now)
 
     def _started(self, where: _Class, entry: Entry, now: float) -> None:
         job = where.jobs[entry.sequence]
         job.started_at = now
-        where.door.work.start(entry.sequence, now)
         for tally in self._tallies(job):
             tally.waits.append(now - job.accepted_at)
         end = now + job.run_seconds
@@ -138,27 +148,20 @@ class _World:
 
     def _end(self, job: Job, where: _Class, now: float, sequence: int) -> None:
         self._expire(where, now)
-        where.door.line.finish(sequence)
-        where.door.work.finish(sequence)
-        where.door.run_times.note(job.kind, now - job.started_at)
+        where.door.finish(where.jobs.pop(sequence), sequence, now)
         useful = job.deadline_at is None or job.started_at + job.run_seconds <= job.deadline_at
         for tally in self._tallies(job):
             tally.busy_seconds += max(0.0, min(now, self._over_at) - job.started_at)
             tally.useful += useful
             tally.useful_meanwhile += useful and now <= self._over_at
-        self._left(where, sequence, now)
         self._start(where, now)
 
     def _expire(self, where: _Class, now: float) -> None:
-        line, heap = where.door.line, where.start_by
+        waiting, heap = where.door.line.waiting, where.start_by
         while heap and heap[0][0] <= now:
             at, sequence = heappop(heap)
-            if sequence in line.waiting:
-                line.cancel(sequence)
-                where.door.work.leave_line(sequence)
-                for tally in self._tallies(where.jobs[sequence]):
+            if sequence in waiting:
+                job = where.jobs.pop(sequence)
+                where.door.expire(job, sequence, at)
+                for tally in self._tallies(job):
                     tally.expired += 1
-                self._left(where, sequence, at)
-
-    def _left(self, where: _Class, sequence: int, at: float) -> None:
-        where.door.drain.note(at, where.jobs.pop(sequence).accepted_at)

@@ -70,6 +70,8 @@ def _jobs(options: dict[str, Any], seed: int, manner: Manner) -> tuple[set[str],
     """What comes, and of which classes."""
     if options["load"]:
         loads = [flags.load(raw, manner, _text) for raw in options["load"]]
+        if all(load.threads for load in loads):
+            raise CommandError("Of the loads one at least needs a rate: threads go on for as long as others come.")
         return {load.cost_class for load in loads}, synthetic(loads, seed)
     jobs = (
         recorded.jobs(manner) if options["recorded"] else from_rows(options["trace"], _text(options["trace"]), manner)
