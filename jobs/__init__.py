@@ -10,7 +10,7 @@ Where what is, by what it is for:
     room and order  capacity (pure arithmetic), decision (who is let in, pure; sql/ decides the same), refused_lately (who else wants room),
                     costs with expected_cost (what a job takes), order (the model of whose turn it is; the database's
                     functions in sql/ keep it), limit_keys, waits (where a queued job stands),
-                    turns with local_turns (when who was refused is to come back), tally (what was answered, by the minute)
+                    turns/ (when who was refused is to come back, and what is kept for it), tally (what was answered, by the minute)
     looking         queries (reads for the API, admin and metrics), listing (pages of jobs), history (what a class's jobs were like),
                     kept (answers that may be a second old)
     waking          wakeups (the one place that publishes), notify (who waits for what), broker (Redis, behind one breaker)

@@ -92,6 +92,7 @@ class Rejected:
     starts_in_seconds: float | None = None  # when it would probably have started
     declared_seconds: float | None = None  # the work that its type says it is
     share: Share | None = None  # that is used up, where that is what held it back
+    kept: int = 0  # places that there may be, for callers who were told to come about now (P10)
 
     @property
     def retryable(self) -> bool:
@@ -127,8 +128,9 @@ SELECT * FROM answer
 
 def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
+    arrival = turns.arrive(_caller(submission), submission.cost_class)
     try:
-        verdict, room, starts_in, share, born = _ask(submission)
+        verdict, room, starts_in, share, born = _ask(submission, arrival.kept)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -142,20 +144,21 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
         return _counted(Rejected("idempotency_in_flight", 1, submission.cost_class))
     if verdict == "too_many_jobs" and submission.client.max_jobs is not None:
         return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
+    if arrival.returned:
+        tally.returned(submission.cost_class.name, admitted=verdict == "admitted")
     if verdict != "admitted":
-        return _refused(verdict, room, submission, starts_in, share)
+        return _refused(verdict, room, submission, starts_in, share, arrival.kept)
     tally.admitted(submission.cost_class.name)
-    turns.admitted(_caller(submission), submission.cost_class)
     if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
     *row, ahead = born
-    job = _as_row(submission, room, *row)
+    job = _as_row(submission, room.bound(submission.cost_class.max_waiting - arrival.kept), *row)
     job.estimated_start_at = None if starts_in is None else job.accepted_at + timedelta(seconds=starts_in)
     return Admitted(job, ahead, room, starts_in)
 
 
-def _ask(submission: Submission) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
-    statement, arguments = _ADMIT, _arguments(submission)
+def _ask(submission: Submission, kept: int) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
+    statement, arguments = _ADMIT, _arguments(submission, submission.cost_class.without(kept))
     if submission.outbox_id is not None:
         statement, arguments = _ADMIT_ENTRY, {**arguments, "outbox": submission.outbox_id}
     with connection.cursor() as cursor:
@@ -168,7 +171,7 @@ def _ask(submission: Submission) -> tuple[Any, Room, float | None, Share | None,
     return verdict, room, starts_in, share_of(share), tuple(born)
 
 
-def _arguments(submission: Submission) -> dict[str, Any]:
+def _arguments(submission: Submission, bounds: CostClass) -> dict[str, Any]:
     return {
         "client": submission.client.pk,
         "type": submission.type,
@@ -181,8 +184,8 @@ def _arguments(submission: Submission) -> dict[str, Any]:
         "max_wait": timedelta(seconds=submission.max_wait_seconds),
         "deadline_in": interval(submission.deadline_in_seconds),
         "deadline_at": submission.deadline_at,
-        "max_waiting": submission.cost_class.max_waiting,
-        "max_backlog": submission.cost_class.backlog_seconds,
+        "max_waiting": bounds.max_waiting,
+        "max_backlog": bounds.backlog_seconds,
         "processes": submission.cost_class.processes,
         "beat": queries.beat(),
         "max_jobs": submission.client.max_jobs,
@@ -217,17 +220,19 @@ def share_of(told: str | None) -> Share | None:
     return None if told is None else Share(**json.loads(told))
 
 
-def _refused(reason: Any, room: Room, submission: Submission, starts_in: float | None, share: Share | None) -> Rejected:
+def _refused(
+    reason: Any, room: Room, submission: Submission, starts_in: float | None, share: Share | None, kept: int
+) -> Rejected:
     cost_class = submission.cost_class
     after = turns.retry_after(reason, _caller(submission), room, cost_class, share=share)
     declared = submission.declared_cost_seconds
-    return _counted(Rejected(reason, after, cost_class, room, None, starts_in, declared, share))
+    return _counted(Rejected(reason, after, cost_class, room, None, starts_in, declared, share, kept))
 
 
 def _caller(submission: Submission) -> turns.Caller:
     """An outbox entry is tried again under its id."""
     entry = str(submission.outbox_id) if submission.outbox_id else None
-    return turns.Caller(submission.client.pk, submission.idempotency.key if submission.idempotency else entry)
+    return turns.whose(submission.client.pk, submission.idempotency.key if submission.idempotency else entry)
 
 
 def _counted(rejected: Rejected) -> Rejected:
@@ -237,7 +242,7 @@ def _counted(rejected: Rejected) -> Rejected:
 
 def _as_row(
     submission: Submission,
-    room: Room,
+    bound: int,
     job_id: Any,
     accepted_at: Any,
     start_by: Any,
@@ -254,7 +259,7 @@ def _as_row(
         params=submission.params,
         labels=submission.labels,
         state=State.QUEUED.value,
-        admitted_bound=room.bound(submission.cost_class.max_waiting),
+        admitted_bound=bound,
         accepted_at=accepted_at,
         available_at=accepted_at,
         start_by=start_by,

@@ -12,6 +12,7 @@ DRAIN_WINDOW_SECONDS = 60.0  # quick enough to follow a change
 DRAIN_NEEDS = 5  # departures; fewer say nothing steady
 RETRY_AFTER_CAP_SECONDS = 300  # longer is another day's problem
 RESUME_SHARE = 0.8  # come back when a fifth of the waiting room is free, not for the first place
+KEPT_AT_LEAST = 8  # places; nine of ten that come at their turn then find one (docs/decisions/0017-places-kept.md)
 SURE_ENOUGH = 0.95  # of a start in time: one promise in twenty may be broken by bad luck
 MOST_DEPARTURES = 10_000  # the largest waiting room there is
 
@@ -73,6 +74,17 @@ def retry_after_seconds(
         return min(fallback_seconds, RETRY_AFTER_CAP_SECONDS)
     departures = max(1, room.waiting - math.floor(RESUME_SHARE * max_waiting), places - room.free(max_waiting))
     return min(max(1, math.ceil(departures / drain)), RETRY_AFTER_CAP_SECONDS)
+
+
+def most_kept(max_waiting: int) -> int:
+    """Places of a waiting room that may be kept for callers whose turn is near: what is free when they are told to come.
+
+    Of a small room a fifth is too few for turns that come by chance sooner or later, so it is KEPT_AT_LEAST, but never more than half; of a
+    room with fewer places than that there is nothing to keep.
+    """
+    if max_waiting < KEPT_AT_LEAST:
+        return 0
+    return max(max_waiting - math.floor(RESUME_SHARE * max_waiting), min(KEPT_AT_LEAST, max_waiting // 2))
 
 
 def turn_at(now: float, base_seconds: float, last_turn_at: float | None, spacing_seconds: float) -> float:

@@ -7,7 +7,7 @@ from the environment. Both go through the same ranges.
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -98,6 +98,13 @@ class CostClass:
     def free(self, room: Room) -> int:
         """Jobs that would be admitted now; none, however few there are, where these are enough work (P5)."""
         return 0 if self.backlog_of(room) > self.backlog_seconds else room.free(self.max_waiting)
+
+    def without(self, kept: int) -> "CostClass":
+        """As it is for who may not have so many places of the waiting room, nor as large a part of the work that may wait (P10)."""
+        if kept == 0:
+            return self
+        most_work = self.backlog_seconds * (1 - kept / self.max_waiting)
+        return replace(self, max_waiting=self.max_waiting - kept, max_backlog_seconds=most_work)
 
     @property
     def bounds(self) -> Bounds:

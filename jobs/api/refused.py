@@ -50,7 +50,10 @@ def _of_the_class(rejected: Rejected) -> str:
             f"Class {name} has enough work: what waits and runs is expected to take its {room.slots} slots {_rounded(backlog)} s,"
             f" and it takes more only up to {cost_class.backlog_seconds:g} s."
         )
-    return f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting."
+    full = f"Class {name} is full: {room.running} running on {room.slots} slots and {room.waiting} waiting"
+    if cost_class.free(room) > 0 and rejected.kept:
+        return f"{full}; what is left is for callers who were told to come about now."
+    return f"{full}."
 
 
 def _of_the_share(share: Share, name: str, backlog_seconds: float) -> str:
@@ -98,7 +101,7 @@ def _depth(rejected: Rejected) -> dict[str, Any]:
         "max_waiting": cost_class.max_waiting,
         "running": rejected.room.running,
         "slots": rejected.room.slots,
-        "room": cost_class.free(rejected.room),
+        "room": max(0, cost_class.free(rejected.room) - rejected.kept),
         "backlog_seconds": _rounded(cost_class.backlog_of(rejected.room)),
         "max_backlog_seconds": cost_class.backlog_seconds,
     }

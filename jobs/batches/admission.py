@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
 from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota, share_of
 from jobs.capacity import Room
+from jobs.classes import CostClass
 from jobs.decision import Share
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import LASTING
@@ -92,12 +93,15 @@ class _Decision:
     rooms: Mapping[str, Room]
     starts_in_seconds: float | None  # of the first item that would probably start too late
     share: Share | None  # of the first item that was beyond one
+    kept: Mapping[str, int]  # places of each class that are for others, whose turn is near (P10)
 
 
 def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | BatchRejected:
     """Raises Mismatch for a key of another request, and OperationalError (of Django) when the database is away."""
+    arrivals = {name: turns.arrive(_caller(submission), one) for name, one in _classes(submission).items()}
     try:
-        answer = _ask(submission)
+        answer = _ask(submission, {name: arrival.kept for name, arrival in arrivals.items()})
+        _count_returned(submission, arrivals, answer)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -116,17 +120,24 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
     return _rejected(submission, answer.verdict, answer.about, answer)
 
 
-def _ask(submission: BatchSubmission) -> _Decision:
+def _ask(submission: BatchSubmission, kept: Mapping[str, int]) -> _Decision:
     with connection.cursor() as cursor:
-        cursor.execute(_ADMIT, _arguments(submission))
+        cursor.execute(_ADMIT, _arguments(submission, kept))
         verdict, about, batch_id, verdicts, rooms, starts_in, share = cursor.fetchone()  # Django leaves jsonb as text
     of_items = dict(zip(submission.items, verdicts, strict=True))
     counted = {name: Room(*figures) for name, figures in json.loads(rooms).items()}
-    return _Decision(verdict, about, batch_id, of_items, counted, starts_in, share_of(share))
+    return _Decision(verdict, about, batch_id, of_items, counted, starts_in, share_of(share), kept)
 
 
-def _arguments(submission: BatchSubmission) -> dict[str, Any]:
-    items = [_item(*numbered, submission.refused) for numbered in enumerate(submission.items.items(), start=1)]
+def _count_returned(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival], answer: _Decision) -> None:
+    verdicts = {(item.cost_class.name, answer.of_items[name]) for name, item in submission.items.items()}
+    for cost_class, arrival in arrivals.items():
+        if arrival.returned:
+            tally.returned(cost_class, admitted=answer.verdict == ADMITTED and (cost_class, ADMITTED) in verdicts)
+
+
+def _arguments(submission: BatchSubmission, kept: Mapping[str, int]) -> dict[str, Any]:
+    items = [_item(*numbered, submission.refused, kept) for numbered in enumerate(submission.items.items(), start=1)]
     return {
         "client": submission.client.pk,
         "atomic": submission.atomic,
@@ -143,12 +154,15 @@ def _arguments(submission: BatchSubmission) -> dict[str, Any]:
     }
 
 
-def _classes(submission: BatchSubmission) -> set[str]:
-    return {one.cost_class.name for one in submission.items.values()}
+def _classes(submission: BatchSubmission) -> dict[str, CostClass]:
+    return {one.cost_class.name: one.cost_class for one in submission.items.values()}
 
 
-def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, str]) -> dict[str, Any]:
+def _item(
+    position: int, named: tuple[str, Submission], refused: Mapping[str, str], kept: Mapping[str, int]
+) -> dict[str, Any]:
     name, one = named
+    bounds = one.cost_class.without(kept[one.cost_class.name])
     return {
         "position": position,
         "name": name,
@@ -162,7 +176,8 @@ def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, st
         "max_wait": one.max_wait_seconds,
         "deadline_in": one.deadline_in_seconds,
         "deadline_at": one.deadline_at and one.deadline_at.isoformat(),
-        "max_waiting": one.cost_class.max_waiting,
+        "max_waiting": bounds.max_waiting,
+        "kept": kept[one.cost_class.name],
         "processes": one.cost_class.processes,
         "key": one.idempotency and one.idempotency.key,
         "fingerprint": one.idempotency and one.idempotency.fingerprint,
@@ -171,7 +186,7 @@ def _item(position: int, named: tuple[str, Submission], refused: Mapping[str, st
         "priority": one.priority,
         "declared_cost": one.declared_cost_seconds,
         "limit_keys": list(one.limit_keys),
-        "max_backlog": one.cost_class.backlog_seconds,
+        "max_backlog": bounds.backlog_seconds,
         "ageing": ageing_seconds(one.cost_class),
     }
 
@@ -188,9 +203,6 @@ def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) ->
             telemetry.REPLAYED.labels(cost_class).inc()
         else:
             _count_refused(submission, cost_class, str(said))
-    for declared in {item.cost_class.name: item.cost_class for item in submission.items.values()}.values():
-        if declared.name in admitted:
-            turns.admitted(_caller(submission), declared)
     for cost_class, count in admitted.items():
         if answer.rooms[cost_class].slots:  # as for one job (P14)
             wakeups.after_commit(cost_class, count)
@@ -199,8 +211,11 @@ def _admitted(submission: BatchSubmission, answer: _Decision, batch_id: UUID) ->
 
 def _free(submission: BatchSubmission, answer: _Decision, admitted: Mapping[str, int]) -> dict[str, int]:
     """As the classes were counted, less what has just been admitted."""
-    known = {item.cost_class.name: item.cost_class for item in submission.items.values()}
-    return {name: max(0, known[name].free(room) - admitted.get(name, 0)) for name, room in sorted(answer.rooms.items())}
+    known = _classes(submission)
+    return {
+        name: max(0, known[name].free(room) - admitted.get(name, 0) - answer.kept[name])
+        for name, room in sorted(answer.rooms.items())
+    }
 
 
 def _all_refused(submission: BatchSubmission, answer: _Decision) -> BatchRejected:
@@ -248,8 +263,9 @@ def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answe
     after = turns.retry_after(reason, _caller(submission), room, cost_class, places, share)
     starts_in = answer.starts_in_seconds if answer else None
     declared = item.declared_cost_seconds
-    return Rejected(reason, after, cost_class, room, None, starts_in, declared, share)
+    kept = answer.kept[cost_class.name] if answer else 0
+    return Rejected(reason, after, cost_class, room, None, starts_in, declared, share, kept)
 
 
 def _caller(submission: BatchSubmission) -> turns.Caller:
-    return turns.Caller(submission.client.pk, submission.idempotency.key if submission.idempotency else None)
+    return turns.whose(submission.client.pk, submission.idempotency.key if submission.idempotency else None)

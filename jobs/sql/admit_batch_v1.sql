@@ -159,7 +159,7 @@ BEGIN
         END LOOP;
         IF p_atomic THEN
             SELECT each.cost_class COLLATE "C" AS name,
-                   count(*) > max(greatest((rooms -> each.cost_class ->> 2)::integer, each.processes) + each.max_waiting) AS never INTO asked
+                   count(*) > max(greatest((rooms -> each.cost_class ->> 2)::integer, each.processes) + each.max_waiting + each.kept) AS never INTO asked
             FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY each.cost_class
             HAVING count(*) > (of_class ->> each.cost_class)::integer ORDER BY 1 LIMIT 1;
             IF FOUND THEN

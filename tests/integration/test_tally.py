@@ -10,12 +10,11 @@ from django.db.models.functions import Now
 from django.db.utils import OperationalError
 from django.test.utils import CaptureQueriesContext
 
-from jobs import sweeps, tally, turns
+from jobs import sweeps, tally
 from jobs.models import ClassMinute, WorkerNode
-from jobs.turns import Caller
 from tests import job_rows
 from tests.second_connections import Elsewhere, begun_behind
-from tests.submissions import a_class, submit
+from tests.submissions import submit
 
 pytestmark = pytest.mark.django_db
 
@@ -69,12 +68,10 @@ def test_a_refusal_writes_nothing_and_the_minute_is_one_statement(node: WorkerNo
 
 
 def test_callers_that_came_when_they_were_told_to_are_told_with_how_many_were_admitted(node: WorkerNode) -> None:
-    light = a_class()
-    for _ in range(2):
-        turns._taken(Caller(1, "a"), light, base=0, spacing=0)
-    turns.admitted(Caller(1, "a"), light)
+    for admitted in (True, False, True):
+        tally.returned("light", admitted=admitted)
     tally.write()
-    assert _total() == (0, {}, 2, 1)
+    assert _total() == (0, {}, 3, 2)
 
 
 def test_what_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch, node: WorkerNode) -> None:

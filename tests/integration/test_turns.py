@@ -9,18 +9,21 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import admission, broker, refused_lately, telemetry, turns
-from jobs.turns import Caller
+from jobs import admission, batches, broker, refused_lately, telemetry, turns
+from jobs.admission import Admitted
+from jobs.door.idempotency import Idempotency
+from jobs.turns import Arrival, in_redis, whose
 from tests import job_rows
 from tests.in_process_api import InProcessApi, a_probe_node, problem
-from tests.submissions import a_class, a_submission, submit, verdict
+from tests.job_rows import a_client
+from tests.submissions import a_batch, a_class, a_submission, batch_verdict, submit, verdict
 
 HEAVY = a_class("heavy", max_waiting=8)
 WAYS = pytest.mark.parametrize("away", [False, True], ids=["in Redis", "in this process"])
 
 
 def _told(client: int, key: str | None, base: float = 15, spacing: float = 15, cost_class: Any = HEAVY) -> int:
-    return turns._taken(Caller(client, key), cost_class, base, spacing)
+    return turns._taken(whose(client, key), cost_class, base, spacing)
 
 
 def _near(told: list[int], expected: list[int]) -> bool:
@@ -62,9 +65,9 @@ def test_no_key_lies_in_redis_in_the_clear_and_everything_there_expires() -> Non
     _told(1, "a-secret-key")
     with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL, decode_responses=True) as server:
         names = sorted(server.scan_iter("weighbridge:turns*"))
-        assert len(names) == 3
+        assert len(names) == 5
         assert all(0 < server.ttl(name) <= 600 for name in names)
-        assert "secret" not in str([names, *(server.zrange(name, 0, -1) for name in names[1:])])
+        assert "secret" not in str([names, *(server.zrange(name, 0, -1) for name in names if name.endswith(("at", "until", "all")))])
 
 
 def test_what_a_client_leaves_in_redis_is_bounded() -> None:
@@ -80,28 +83,86 @@ def test_while_redis_hangs_a_refusal_pays_for_it_once(monkeypatch: pytest.Monkey
     """P32: half a second to the first caller, nothing to the next."""
     with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections and never answers
         settings.WEIGHBRIDGE_REDIS_URL = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
-        turns._take.cache_clear()
+        in_redis._script.cache_clear()
         began = time.monotonic()
         told = [_told(1, f"k{n}") for n in range(3)]
         assert time.monotonic() - began < 1.5
-    turns._take.cache_clear()
+    in_redis._script.cache_clear()
     assert _near(told, [15, 30, 45])
+
+
+def _arrive(client: int, key: str | None, cost_class: Any = HEAVY) -> Arrival:
+    """As it is now, and not as it was known a second ago."""
+    turns._anyone_expected.forget()
+    return turns.arrive(whose(client, key), cost_class)
+
+
+@WAYS
+@pytest.mark.parametrize("key", ["a", None])
+def test_who_comes_at_its_turn_is_known_once(away: bool, key: str | None) -> None:
+    if away:
+        broker.breaker.open()
+    _told(1, key, base=0, spacing=0)
+    strangers = [_arrive(1, "b"), _arrive(2, key), _arrive(1, key, a_class("light"))]
+    assert [arrival.returned for arrival in [*strangers, _arrive(1, key), _arrive(1, key)]] == [
+        *[False] * 3,
+        True,
+        False,
+    ]
+
+
+@WAYS
+def test_a_place_is_kept_for_each_turn_that_is_near(away: bool) -> None:
+    """HEAVY keeps up to four of its eight, for those that come within four departures."""
+    if away:
+        broker.breaker.open()
+    assert _arrive(9, "new") == Arrival()
+    for n in range(6):
+        _told(1, f"k{n}", base=30, spacing=15)  # at 30, 45, 60 | 75, …
+    assert _arrive(9, "new") == Arrival(kept=3)
+    assert _arrive(1, "k0") == Arrival(kept=3), "it is early"
+    for n in range(3):
+        _told(2, f"k{n}", base=0, spacing=0, cost_class=HEAVY)  # behind all others
+    assert _arrive(9, "new", a_class("heavy", max_waiting=0)) == Arrival()
 
 
 @pytest.mark.django_db
 @WAYS
-def test_who_comes_back_at_its_turn_is_counted(away: bool, node: Any) -> None:
+def test_the_last_places_are_for_those_who_were_told_to_come(away: bool, node: Any) -> None:
     if away:
         broker.breaker.open()
-    caller, light = Caller(1, "a"), a_class()
+    light = a_class(max_waiting=8)
+    for key in ("a", "b", "c", "d", "e"):
+        _told(a_client().pk, key, base=0, spacing=0, cost_class=light)
+    assert [verdict(submit(8)) for _ in range(8)] == ["admitted"] * 6 + ["queue_full"] * 2
     before = _returned("true"), _returned("false")
-    _told(1, "a", base=0, spacing=0, cost_class=light)
-    _told(1, "a", base=0, spacing=0, cost_class=light)
-    assert (_returned("true"), _returned("false")) == (before[0], before[1] + 1)
-    turns.admitted(caller, light)
-    turns.admitted(caller, light)  # it has no turn any more
-    turns.admitted(Caller(2, "a"), light)
-    assert (_returned("true"), _returned("false")) == (before[0] + 1, before[1] + 1)
+    refused = submit(8)
+    assert isinstance(refused, admission.Rejected) and refused.kept == 4
+    answers = {key: submit(8, idempotency=Idempotency(key, "f")) for key in ("a", "b", "stranger", "c", "d", "e")}
+    assert [verdict(answer) for answer in answers.values()] == [
+        *["admitted", "admitted", "queue_full"],
+        *["admitted", "admitted", "queue_full"],
+    ]
+    assert (_returned("true") - before[0], _returned("false") - before[1]) == (4, 1)
+    last = answers["d"]
+    assert isinstance(last, Admitted)
+    assert last.job.admitted_bound == job_rows.row(last.job.pk)["admitted_bound"] == 10
+
+
+@pytest.mark.django_db
+def test_batches_leave_the_kept_places_to_others_too_and_are_known_when_they_come(node: Any) -> None:
+    light = a_class(max_waiting=8)
+    for key in ("a", "b", "c", "d"):
+        _told(a_client().pk, key, base=0, spacing=0, cost_class=light)
+
+    def batch(size: int, key: str | None = None) -> Any:
+        items = {f"i{n}": a_submission(8) for n in range(size)}
+        return batches.submit(a_batch(items, idempotency=key and Idempotency(key, "f")))
+
+    refused = batch(7)
+    assert (batch_verdict(refused), refused.rejected.kept) == ("queue_full", 4)
+    assert batch_verdict(batch(8, "a")) == "admitted"
+    assert _returned("true") >= 1
 
 
 @pytest.mark.django_db
@@ -114,15 +175,14 @@ def test_admissions_to_a_class_that_refused_nobody_ask_redis_once_a_second(monke
 
     monkeypatch.setattr(broker, "ask", counted)
     for _ in range(20):
-        turns.admitted(Caller(1, "a"), HEAVY)
+        turns.arrive(whose(1, "a"), HEAVY)
     assert 1 <= len(asked) <= 2
 
 
 @pytest.mark.django_db
 def test_an_outbox_entry_has_its_turn_under_its_id(node: Any) -> None:
     entry = uuid.uuid4()
-    caller = admission._caller(a_submission(outbox_id=entry))
-    assert caller.key == str(entry)
+    assert admission._caller(a_submission(outbox_id=entry)) == whose(a_client().pk, str(entry))
 
 
 @pytest.mark.django_db
@@ -158,20 +218,20 @@ def test_header_and_body_agree_and_jitter_only_lengthens(monkeypatch: pytest.Mon
 def test_who_has_its_share_is_sent_to_turns_of_its_own_and_keeps_nobody_waiting(away: bool) -> None:
     if away:
         broker.breaker.open()
-    own = [turns._taken(Caller(1, f"k{n}"), HEAVY, 15, 30, wants_room=True, over_share=True) for n in range(3)]
+    own = [turns._taken(whose(1, f"k{n}"), HEAVY, 15, 30, wants_room=True, over_share=True) for n in range(3)]
     assert _near(own, [15, 45, 75]), own
     assert _near([_told(2, "a")], [15])
 
 
 def test_whom_other_processes_refused_comes_with_a_turn() -> None:
-    turns._taken(Caller(1, None), HEAVY, 15, 15, wants_room=True)
-    turns._taken(Caller(2, None), HEAVY, 15, 15)  # for its deadline: it wants no room that there is
+    turns._taken(whose(1, None), HEAVY, 15, 15, wants_room=True)
+    turns._taken(whose(2, None), HEAVY, 15, 15)  # for its deadline: it wants no room that there is
     refused_lately.HERE.forget()  # as another process, which knows of none
-    turns._taken(Caller(3, None), HEAVY, 15, 15, wants_room=True)
+    turns._taken(whose(3, None), HEAVY, 15, 15, wants_room=True)
     assert refused_lately.HERE.of("heavy") == [1, 3]
     with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
         server.zadd("weighbridge:turns:heavy:wanting", {1: time.time() - 61})
         refused_lately.HERE.forget()
-        turns._taken(Caller(3, None), HEAVY, 15, 15, wants_room=True)
+        turns._taken(whose(3, None), HEAVY, 15, 15, wants_room=True)
         assert refused_lately.HERE.of("heavy") == [3]
         assert 0 < server.ttl("weighbridge:turns:heavy:wanting") <= 600

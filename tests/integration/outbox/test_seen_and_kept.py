@@ -92,7 +92,8 @@ def test_the_wake_up_of_an_admitted_entry_is_sent() -> None:
 def test_the_row_is_held_before_anything_is_admitted(full: None) -> None:
     """Whatever the planner thinks of it: the look for the entry comes first, and without it the function is not called."""
     given = later(HEAVY)
-    arguments = {**admission._arguments(admission_of(given)), "outbox": given.entry_id}
+    submission = admission_of(given)
+    arguments = {**admission._arguments(submission, submission.cost_class), "outbox": given.entry_id}
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT TEXT) {admission._ADMIT_ENTRY}", arguments)
         plan = "\n".join(row[0] for row in cursor.fetchall())

@@ -1,0 +1,54 @@
+"""What a book of turns is asked, wherever it lies. Durations in seconds, instants by its own clock."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+GRACE_SECONDS = 5.0  # after its turn in which a caller is still expected, at least
+GRACE_SHARE = 0.25  # of its wait
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whose turn it is. key: None is one request, which cannot come again under a name; any of its client's stands for it."""
+
+    client: int
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """`returned`: at its turn. `kept`: places of the waiting room that are for others, whose turn is near."""
+
+    returned: bool = False
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a turn is given for. base: until places come free; spacing: what one departure takes; jitter: a share of the wait, on top."""
+
+    base: float
+    spacing: float
+    jitter: float
+    most: int  # turns to come that a client may hold
+    over_share: bool = False  # its turns are behind its own ones only, and no place of the class is kept for them
+    wants_room: bool = False  # others are to know of it (P10a)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """seconds: whole ones, until it. others: clients that were refused in the class lately, for want of room, and how long ago."""
+
+    seconds: int
+    others: tuple[tuple[int, float], ...] = ()
+
+
+class Book(Protocol):
+    def arrive(self, cost_class: str, caller: Caller, most_kept: int) -> Arrival:
+        """Strike out its turn if it has come. A turn is near when it comes before so many departures."""
+
+    def take(self, cost_class: str, caller: Caller, refusal: Refusal) -> Turn:
+        """The one that it has, if it is still to come, else a new one."""
+
+    def anyone_expected(self, cost_class: str) -> bool:
+        """Whether there may be a turn whose caller can still come."""
