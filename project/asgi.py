@@ -18,7 +18,8 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 
-from project.serving import Keys, Limits, ThreadBridge
+from project.limits import Limits
+from project.serving import Keys, ThreadBridge
 from project.streams import Pace
 from project.wsgi_call import Answer
 from workers import kernel

@@ -15,57 +15,20 @@ However often a request is asked, it has one id, and only the answer that is sen
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from project.places import Places, Share, Taken
-from project.streams import Broken, Files, Pace, Receive, Send, Stalled, drain
-from project.wsgi_call import Answer, Application, Hold, Message, Sink, environ_of, run
+from project.bodies import Bodies
+from project.limits import Limits
+from project.places import Refused, Taken
+from project.streams import Receive, Send, drain
+from project.transfers import DRAINED_OF_A_STREAM_BYTES, Transfers
+from project.wsgi_call import Answer, Application, Hold, Message, environ_of, run
 
 REQUEST_ID = b"x-request-id"
-# Whoever is refused while it sends reads the answer only if it could send: so much is read and thrown away.
-DRAINED_BYTES, DRAINED_OF_A_STREAM_BYTES = 8 * 1024 * 1024, 256 * 1024 * 1024
-
 
 A = TypeVar("A", Answer, Answer | None)
-
-
-class Full(Exception):
-    """Bodies hold all the memory that they may."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
-
-    again_seconds: how long one that was held waits for a thread, since all who wait for one job are told at once.
-    body_bytes: by path, the largest body that could be acceptable. held_bytes: of all bodies at once. refuses_by_length: whether Django says of a longer one
-    that it is too long, from its length alone; where it would not look, the answer is ours. streams: by method and path, whether the
-    body goes into a sink; pace: how fast it must come; streamed: how many may be on their way at once, and how many of one owner, so that one whose
-    many files come slowly leaves places for others. sent: the same of files that go out; taking_seconds: how long a piece of one may be on its way.
-    stored: how many whole bodies at once are passed on, to be written where they stay: a slow disk must leave threads for others;
-    storing_seconds: how long one waits for that.
-    """
-
-    body_bytes: Callable[[str], int]
-    refuses_by_length: Callable[[str], bool]
-    threads: int = 4
-    waiting: int = 256
-    wait_seconds: float = 2.0
-    again_seconds: float = 10.0
-    body_seconds: float = 30.0
-    stop_seconds: float = 8.0
-    held_bytes: int = 64 * 1024 * 1024
-    streams: Callable[[str, str], bool] = lambda method, path: False
-    pace: Pace = Pace(30.0, 16_384)
-    streamed: Share = Share(128, 32)
-    sent: Share = Share(128, 32)
-    taking_seconds: float = 30.0
-    stored: int = 2
-    storing_seconds: float = 30.0
 
 
 class Keys(NamedTuple):
@@ -107,14 +70,12 @@ class ThreadBridge:
         self._own_answer = own_answer
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, "request")
-        self._files = Files()
+        self._bodies = Bodies(limits)
+        self._transfers = Transfers(limits)
         self._free = asyncio.Semaphore(limits.threads)
         self._may_store = asyncio.Semaphore(min(limits.stored, limits.threads))
         # Touched by the event loop alone.
         self._waiting = 0  # for a thread
-        self._held_bytes = 0  # of bodies
-        self._streamed = Places(limits.streamed)  # bodies on their way into sinks
-        self._sent = Places(limits.sent)  # and out of sources
         self._stopping = False
         self._answering: set[asyncio.Event] = set()  # one for each request; set, it waits no longer for a better answer
 
@@ -141,7 +102,7 @@ class ThreadBridge:
         while self._answering and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.01)
         self._threads.shutdown(wait=False)
-        self._files.stop()
+        self._transfers.stop()
 
     def _wait_no_longer(self) -> None:
         """Who waits is told what is known."""
@@ -155,7 +116,7 @@ class ThreadBridge:
         try:
             answer = await self._answer(scope, receive, send, no_longer)
             if answer is not None and answer.source is not None:
-                await self._send_from_source(send, scope, answer)
+                await self._sent_out(scope, send, answer)
             elif answer is not None:
                 await _send_whole(send, scope, answer)
         finally:
@@ -169,8 +130,7 @@ class ThreadBridge:
             return self._own(scope, 400)
         if self._limits.streams(scope["method"], scope["path"]):
             return await self._streamed_in(scope, receive, send)
-        with self._holding() as hold_bytes:
-            first = await self._refused_or_passed_on(scope, receive, send, hold_bytes)
+        first = await self._refused_or_passed_on(scope, receive, send)
         if first is None or first.hold is None:
             return first
         try:
@@ -185,13 +145,15 @@ class ThreadBridge:
         if first is None or first.sink is None:
             return await self._refused_unread(scope, receive, first)
         try:
-            size = await self._taken_in(scope, receive, first.sink, first.owner)
-            if isinstance(size, Answer):
-                return size
+            size = await self._transfers.take_in(receive, first.sink, first.owner)
             arrived = {self._keys.arrived: first.sink, self._keys.earlier: first.record}
             return await self._stored(scope, send, environ_of(scope, size) | arrived)
+        except Taken as taken:
+            return await self._refused_unread(scope, receive, self._own(scope, taken.status))
+        except Refused as refused:
+            return self._own(scope, refused.status)
         finally:
-            await self._files.close(first.sink)
+            await self._transfers.close(first.sink)
 
     async def _stored(self, scope: Message, send: Send, environ: dict[str, Any]) -> Answer | None:
         if not await _got(self._may_store, self._limits.storing_seconds):
@@ -209,75 +171,25 @@ class ThreadBridge:
             await drain(receive, DRAINED_OF_A_STREAM_BYTES)
         return answer
 
-    async def _taken_in(self, scope: Message, receive: Receive, sink: Sink, owner: Hashable) -> int | Answer:
-        """How much came; a refusal, if not all of it could."""
+    async def _sent_out(self, scope: Message, send: Send, answer: Answer) -> None:
         try:
-            with self._streamed.one_of(owner):
-                return await self._files.take_in(receive, sink, self._limits.pace)
-        except Taken as taken:
-            return await self._refused_unread(scope, receive, self._own(scope, taken.status))
-        except TimeoutError:
-            return self._own(scope, 408)
-        except Broken:
-            return self._own(scope, 400)
-        except OSError:  # the disk is full
-            await drain(receive, DRAINED_OF_A_STREAM_BYTES)
-            return self._own(scope, 503)
-
-    async def _send_from_source(self, send: Send, scope: Message, answer: Answer) -> None:
-        assert answer.source is not None
-        try:
-            with self._sent.one_of(answer.owner):
-                await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-                if scope["method"] == "HEAD":
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
-                else:
-                    await self._files.send_out(send, answer.source, self._limits.taking_seconds)
+            await self._transfers.send_out(scope, send, answer)
         except Taken as taken:
             await _send_whole(send, scope, self._own(scope, taken.status))
-        except Stalled:  # the server sees an answer that is not whole, and closes the connection
-            pass
-        finally:
-            await self._files.close(answer.source)
 
     def _own(self, scope: Message, status: int) -> Answer:
         return self._own_answer(status, _request_id(scope))
 
-    @contextmanager
-    def _holding(self) -> Iterator[Callable[[int], None]]:
-        """`hold(bytes)` counts them until the request is over. Raises Full."""
-        held = 0
-
-        def hold(more: int) -> None:
-            nonlocal held
-            if self._held_bytes + more > self._limits.held_bytes:
-                raise Full
-            self._held_bytes += more
-            held += more
-
+    async def _refused_or_passed_on(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
         try:
-            yield hold
-        finally:
-            self._held_bytes -= held
-
-    async def _refused_or_passed_on(
-        self, scope: Message, receive: Receive, send: Send, hold_bytes: Callable[[int], None]
-    ) -> Answer | None:
-        path = scope["path"]
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                body = await _body(receive, self._limits.body_bytes(path), hold_bytes)
-        except TimeoutError:
-            return self._own(scope, 408)
-        except Broken:
-            return self._own(scope, 400)
-        except Full:
-            return self._own(scope, 503)
-        if isinstance(body, int) and not self._limits.refuses_by_length(path):
-            return self._own(scope, 413)
-        if not await self._got_a_thread():
-            return self._own(scope, 503)
-        return await self._pass_on(environ_of(scope, body), send)
+            async with self._bodies.whole(scope, receive, None) as body:
+                if isinstance(body, int) and not self._limits.refuses_by_length(scope["path"]):
+                    return self._own(scope, 413)
+                if not await self._got_a_thread():
+                    return self._own(scope, 503)
+                return await self._pass_on(environ_of(scope, body), send)
+        except Refused as refused:
+            return self._own(scope, refused.status)
 
     async def _got_a_thread(self) -> bool:
         if self._waiting >= self._limits.waiting and self._free.locked():
@@ -358,23 +270,6 @@ async def _until_gone(receive: Receive) -> None:
 
 async def _sent(send: Send, message: Message) -> None:
     await send(message)
-
-
-async def _body(receive: Receive, most_bytes: int, hold: Callable[[int], None]) -> bytes | int:
-    """The whole body; of a larger one how many bytes came, which were thrown away. Raises Broken, and what hold raises."""
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Broken
-        part = message.get("body", b"")
-        size += len(part)
-        if size > most_bytes:
-            return size + (await drain(receive, DRAINED_BYTES) if message.get("more_body", False) else 0)
-        hold(len(part))
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
 
 
 def _plainly_sent(scope: Message) -> bool:

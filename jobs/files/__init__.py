@@ -9,5 +9,5 @@ as they are: docs/decisions/0012-files.md.
     stored_files  the storage itself, and the removal of rows with their files
 
 The views are in jobs/api (uploads, artifacts, downloads, digests), the rows in jobs/models/files.py, what handlers see
-in workers (artifacts, uploads), and bodies that come and go on the event loop in project/streams.py.
+in workers (artifacts, uploads), and bodies that come and go on the event loop in project/transfers.py.
 """

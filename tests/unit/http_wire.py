@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from project.serving import Limits, ThreadBridge
+from project.limits import Limits
+from project.serving import ThreadBridge
 from project.wsgi_call import Answer
 
 Message = dict[str, Any]

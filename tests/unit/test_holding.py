@@ -7,7 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from project.serving import Limits, ThreadBridge
+from project.limits import Limits
+from project.serving import ThreadBridge
 from tests.unit.http_wire import GONE, Wire, own_answer, part, scope
 
 

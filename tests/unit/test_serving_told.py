@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from project.serving import Limits, ThreadBridge
+from project.limits import Limits
+from project.serving import ThreadBridge
 from tests.unit.http_wire import GONE, Wire, ask, own_answer, part, scope
 from tests.unit.test_holding import Hold, Line, until
-from tests.unit.test_serving_files import Kept
+from tests.unit.test_transfers_in_and_out import Kept
 
 
 class Body(list[bytes]):

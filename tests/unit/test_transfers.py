@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from project import asgi
+from project.limits import Limits
 from project.places import Places, Share, Taken
-from project.serving import Limits, ThreadBridge
+from project.serving import ThreadBridge
 from project.streams import Pace
 from project.wsgi_call import Answer
 
@@ -228,7 +229,7 @@ def test_who_takes_nothing_of_its_file_is_given_up() -> None:
 
     play(scene())
     assert application.files[0].closed.is_set()
-    assert asked._sent.taken == 0
+    assert asked._transfers.going.taken == 0
 
 
 # ── How slow the disk is ─────────────────────────────────────────────────────────────────────────────────────────────

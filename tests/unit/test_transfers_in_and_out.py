@@ -76,7 +76,7 @@ def test_a_stream_is_asked_for_once_without_its_body_and_once_with_it_in_the_sin
     ]
     assert kept.closed.is_set()
     assert all(name.startswith("files") for name in kept.threads)
-    assert asked._streamed.taken == 0
+    assert asked._transfers.coming.taken == 0
 
 
 def test_what_drips_is_gathered_before_it_is_written() -> None:
@@ -153,7 +153,7 @@ def test_only_so_many_streams_are_on_their_way_at_once_and_they_hold_no_thread()
 
     second, plain = asyncio.run(asyncio.wait_for(two(), 20))
     assert (second.status, plain.status) == (503, 200)
-    assert asked._streamed.taken == 0
+    assert asked._transfers.coming.taken == 0
 
 
 def _file(kept: Kept) -> ThreadBridge:

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from project import serving
+from project import bodies
+from project.places import Share
 from tests.unit.http_wire import GONE, Wire, ask, bridge, never, part, scope
 
 
@@ -24,7 +25,7 @@ def test_a_body_as_large_as_it_may_be_is_taken() -> None:
 
 
 def test_who_sends_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "DRAINED_BYTES", 100)
+    monkeypatch.setattr(bodies, "DRAINED_BYTES", 100)
     wire = Wire(*[part(b"x" * 30, more=True)] * 50)
     asyncio.run(bridge(body_bytes=25)(scope(), wire.receive, wire.send))
     assert wire.status == 200
@@ -54,12 +55,12 @@ def test_a_body_in_a_transfer_coding_of_its_own_is_refused_unread(codings: list[
 
 def test_bodies_hold_no_more_than_all_of_them_may() -> None:
     """Two of 40 bytes fit in 100, a third does not; when they are done there is room again."""
-    asked = bridge(held_bytes=100)
+    asked = bridge(held=Share(100, 100))
 
     async def three() -> list[Wire]:
         slow = [Wire(part(b"x" * 40, more=True)), Wire(part(b"x" * 40, more=True))]
         tasks = [asyncio.ensure_future(asked(scope(), one.receive, one.send)) for one in slow]
-        while asked._held_bytes < 80:
+        while asked._bodies.held.taken < 80:
             await asyncio.sleep(0.005)
         third = Wire(part(b"x" * 40))
         await asked(scope(), third.receive, third.send)
