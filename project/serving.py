@@ -221,9 +221,20 @@ class ThreadBridge:
         self, scope: Message, receive: Receive, send: Send, first: Answer, hold: Hold, no_longer: asyncio.Event
     ) -> Answer | None:
         loop = asyncio.get_running_loop()
+        has_left = await self._left_meanwhile(receive, hold, no_longer)
+        if self._stopping:  # a connection that we close ourselves has not been left
+            return await loop.run_in_executor(self._threads, first.told)
+        if has_left:
+            await loop.run_in_executor(self._threads, _left, first, hold)
+            return None
+        return await self._asked_again(scope, send, first, hold)
+
+    async def _left_meanwhile(self, receive: Receive, hold: Hold, no_longer: asyncio.Event) -> bool:
+        """Waits as long as there is something to wait for; whether the caller went. However that ends, nobody listens for it any more."""
+        loop = asyncio.get_running_loop()
         hold.ended.add_done_callback(lambda ended: loop.call_soon_threadsafe(no_longer.set))
-        has_left = asyncio.create_task(_until_gone(receive))
-        has_left.add_done_callback(lambda task: no_longer.set())
+        gone = asyncio.create_task(_until_gone(receive))
+        gone.add_done_callback(lambda task: no_longer.set())
         if self._stopping:
             no_longer.set()
         try:
@@ -231,14 +242,10 @@ class ThreadBridge:
                 await no_longer.wait()
         except TimeoutError:
             pass
-        if self._stopping:  # a connection that we close ourselves has not been left
-            has_left.cancel()
-            return await loop.run_in_executor(self._threads, first.told)
-        if has_left.done():
-            await loop.run_in_executor(self._threads, _left, first, hold)
-            return None
-        has_left.cancel()
-        return await self._asked_again(scope, send, first, hold)
+        finally:
+            has_left = gone.done()
+            gone.cancel()
+        return has_left
 
     async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
         """The first answer if now there is none, or a failure: it is still true."""

@@ -187,3 +187,20 @@ def test_who_waits_holds_no_thread() -> None:
         return lines
 
     assert [line.body for line in run(scene())] == [b"second"] * 10
+
+
+def test_a_request_that_is_given_up_while_it_waits_leaves_no_task_behind() -> None:
+    """Nobody listens any more for a caller whose request is over; its hold is released."""
+    jobs = Jobs(Hold())
+
+    async def scene() -> set[asyncio.Task[Any]]:
+        line, before = Line(), asyncio.all_tasks()
+        answering = asyncio.create_task(bridge(jobs)(scope(), line.receive, line.send))
+        await until(lambda: len(asyncio.all_tasks() - before) == 2)  # it, and who listens whether its caller goes
+        answering.cancel()
+        await asyncio.wait([answering])
+        await asyncio.sleep(0)  # the turn in which what was cancelled with it ends
+        return asyncio.all_tasks() - before
+
+    assert run(scene()) == set()
+    assert jobs.hold.told == ["released"]
