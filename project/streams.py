@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from project.wsgi_call import Message, Sink, Source
+from project.wsgi_call import Answer, Message, Sink, Source
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -91,6 +91,10 @@ class Files:
             except TimeoutError:
                 raise Stalled from None
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def tell(self, answer: Answer) -> None:
+        """That it is the one that is sent."""
+        await self._in_a_thread(answer.told)
 
     async def close(self, one: Sink | Source) -> None:
         await asyncio.shield(self._in_a_thread(one.close))  # also while the request itself is being given up

@@ -35,10 +35,11 @@ class Transfers:
                 raise Refused(503) from None
 
     async def send_out(self, scope: Message, send: Send, answer: Answer) -> None:
-        """Raises Taken, and nothing was sent. The source is closed either way."""
+        """Raises Taken, and nothing was sent or told of. The source is closed either way."""
         assert answer.source is not None
         try:
             with self.going.one_of(answer.owner):
+                await self._files.tell(answer)
                 await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
                 if scope["method"] == "HEAD":
                     await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -83,7 +83,8 @@ class Answer:
 
     @property
     def is_last(self) -> bool:
-        return self.hold is None and self.sink is None
+        """Whether it is sent, whatever else happens: not if a better one may come, or if its file may find no place on its way out."""
+        return self.hold is None and self.sink is None and self.source is None
 
     def told(self) -> "Answer":
         """Itself, now that it is the one that is sent. In a thread."""

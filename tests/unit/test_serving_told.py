@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from project.limits import Limits
+from project.places import Share
 from project.serving import ThreadBridge
 from tests.unit.http_wire import GONE, Wire, ask, own_answer, part, scope
 from tests.unit.test_holding import Hold, Line, until
@@ -20,6 +21,7 @@ class Body(list[bytes]):
     record: "Record"
     hold: Hold
     sink: Kept
+    source: Kept
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Recorded:
 
     hold: Hold | None = None
     sink: Kept | None = None
+    source: Kept | None = None
     then: str = "200 OK"
     pieces: int = 1
     told: list[str] = field(default_factory=list)
@@ -56,6 +59,8 @@ class Recorded:
             body.hold = self.hold
         if len(self.asked) == 1 and self.sink is not None:
             body.sink = self.sink
+        if self.source is not None:
+            body.source = self.source
         return body
 
     @property
@@ -151,6 +156,14 @@ def test_a_file_that_came_is_told_once_and_one_that_breaks_off_not_as_taken() ->
     assert (whole.told, len(whole.asked)) == (["201"], 2)
     wire = ask(bridge(broken), scope(path="/uploads"), part(b"f", more=True), GONE)
     assert (wire.status, broken.told) == (400, [])
+
+
+def test_a_file_that_goes_out_is_told_once_and_one_that_finds_no_place_not_as_sent() -> None:
+    sent, refused = Recorded(source=Kept(content=b"file")), Recorded(source=Kept(content=b"file"))
+    assert ask(bridge(sent), scope("GET"), part(b"")).body == b"file"
+    assert sent.told == ["202"]
+    wire = ask(bridge(refused, sent=Share(1, 0)), scope("GET"), part(b""))
+    assert (wire.status, wire.body, refused.told) == (429, b"ours", [])
 
 
 def test_all_that_is_made_of_a_request_bears_one_id() -> None:
