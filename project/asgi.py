@@ -19,6 +19,7 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 
 from project.limits import Limits
+from project.places import Share
 from project.serving import Keys, ThreadBridge
 from project.streams import Pace
 from project.wsgi_call import Answer
@@ -27,6 +28,12 @@ from workers import kernel
 log = structlog.get_logger(__name__)
 
 API = "/api/"  # whose views refuse a body by its length
+VIEWS = (
+    "/api/v1/"  # where each needs a key, and says of a request that comes without its body first whether it may send it
+)
+HELD_BYTES = (
+    64 * 1024 * 1024
+)  # in all bodies; one client has a quarter, which a body at least fits into, and so have all strangers together
 ADMIN = "/admin/"  # whose forms are the only other bodies
 UPLOAD_BYTES_PER_SECOND = 16_384  # a file that comes more slowly is not waited for
 OTHER_BYTES = 16_384  # enough for any view to say what is wrong with a body
@@ -78,14 +85,17 @@ def _body_bytes(path: str) -> int:
 def _application() -> ThreadBridge:
     handler = get_wsgi_application()
     from jobs import notify  # only once Django is set up
-    from jobs.api.requests import EARLIER, request_id
-    from jobs.api.uploads import ARRIVED, PATH
+    from jobs.api.bodies import BATCHES, limit_bytes
+    from jobs.api.requests import ARRIVED, EARLIER, request_id
+    from jobs.api.uploads import PATH
     from jobs.api.waiting import WAITED
 
     notify.tell_of_ends()
     limits = Limits(
         _body_bytes,
         refuses_by_length=lambda path: path.startswith(API),
+        held=Share(HELD_BYTES, max(HELD_BYTES // 4, limit_bytes(), limit_bytes(BATCHES))),
+        needs_key=lambda path: path.startswith(VIEWS),
         body_seconds=settings.WEIGHBRIDGE_ARRIVAL_SECONDS,
         streams=lambda method, path: method == "POST" and path == PATH,
         pace=Pace(settings.WEIGHBRIDGE_ARRIVAL_SECONDS, UPLOAD_BYTES_PER_SECOND),

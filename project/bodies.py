@@ -1,9 +1,10 @@
-"""Bodies that are read whole before a thread is taken: bounded in size and time, and in what all of them hold at once."""
+"""Bodies that are read whole before a thread is taken: bounded in size and time, and in what all of them, and those of one caller, hold at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 
+from project import heads
 from project.limits import Limits
 from project.places import Places, Refused, Taken
 from project.streams import Broken, Receive, drain
@@ -20,15 +21,17 @@ class Bodies:
 
     @asynccontextmanager
     async def whole(self, scope: Message, receive: Receive, owner: Hashable) -> AsyncIterator[bytes | int]:
-        """The body, which counts for its owner until the request is over; of one that is too large for its address how many bytes came.
+        """The body, which counts for its owner until the request is over; of one that is too large for its address its length, or how many bytes came.
 
         Raises Refused: 408 for one that does not come in time, 400 for one that ends before it is whole, 503 where there is no room for it.
         """
         most_bytes = self._limits.body_bytes(scope["path"])
         with self.held.some_of(owner) as held:
             try:
+                # All that it will be: of many that had a part of it each, none might ever be whole.
+                await held.more_within(self._limits.wait_seconds, _kept_bytes(scope, most_bytes))
                 async with asyncio.timeout(self._limits.body_seconds):
-                    body = await _body(receive, most_bytes, held.more)
+                    body = await _body(receive, most_bytes, held.at_least)
             except TimeoutError:
                 raise Refused(408) from None
             except Broken:
@@ -38,8 +41,14 @@ class Bodies:
             yield body
 
 
+def _kept_bytes(scope: Message, most_bytes: int) -> int:
+    """None of one that is too large; of one that comes in chunks nobody knows."""
+    told = heads.length(scope) or 0
+    return told if told <= most_bytes else 0
+
+
 async def _body(receive: Receive, most_bytes: int, hold: Callable[[int], None]) -> bytes | int:
-    """The whole body; of a larger one how many bytes came, which were thrown away. Raises Broken, and what hold raises."""
+    """The whole body; of a larger one how many bytes came, which were thrown away. Raises Broken, and what hold raises, which is called with what there is of it."""
     parts, size = [], 0
     while True:
         message = await receive()
@@ -49,7 +58,7 @@ async def _body(receive: Receive, most_bytes: int, hold: Callable[[int], None]) 
         size += len(part)
         if size > most_bytes:
             return size + (await drain(receive, DRAINED_BYTES) if message.get("more_body", False) else 0)
-        hold(len(part))
+        hold(size)
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)

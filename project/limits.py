@@ -11,9 +11,11 @@ from project.streams import Pace
 class Limits:
     """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
 
-    again_seconds: how long one that was held waits for a thread, since all who wait for one job are told at once.
-    body_bytes: by path, the largest body that could be acceptable. held: the bytes of all bodies at once, and of those of one owner. refuses_by_length: whether Django says of a longer one
-    that it is too long, from its length alone; where it would not look, the answer is ours. streams: by method and path, whether the
+    again_seconds: how long one waits for a thread that was held, since all who wait for one job are told at once, or that has yet to send
+    its body, and costs a connection meanwhile and no more.
+    body_bytes: by path, the largest body that could be acceptable. held: the bytes of all bodies at once, and of those of one owner. refuses_by_length: whether
+    Django says of a longer one that it is too long, from its length alone; where it would not look, the answer is ours. needs_key: whether Django takes bodies
+    at this path of nobody but who has a key, and can say so before it has one. streams: by method and path, whether the
     body goes into a sink; pace: how fast it must come; streamed: how many may be on their way at once, and how many of one owner, so that one whose
     many files come slowly leaves places for others. sent: the same of files that go out; taking_seconds: how long a piece of one may be on its way.
     stored: how many whole bodies at once are passed on, to be written where they stay: a slow disk must leave threads for others;
@@ -28,7 +30,8 @@ class Limits:
     again_seconds: float = 10.0
     body_seconds: float = 30.0
     stop_seconds: float = 8.0
-    held: Share = Share(64 * 1024 * 1024, 64 * 1024 * 1024)
+    held: Share = Share(64 * 1024 * 1024, 16 * 1024 * 1024)
+    needs_key: Callable[[str], bool] = lambda path: False
     streams: Callable[[str, str], bool] = lambda method, path: False
     pace: Pace = Pace(30.0, 16_384)
     streamed: Share = Share(128, 32)

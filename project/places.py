@@ -31,7 +31,7 @@ class Places:
     """Touched by the event loop alone. What belongs to nobody is all of one owner."""
 
     def __init__(self, share: Share) -> None:
-        self._share = share
+        self.share = share
         self._of: Counter[Hashable] = Counter()
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -56,9 +56,9 @@ class Places:
             self._give_back(owner, some.many)
 
     def _take(self, owner: Hashable, many: int) -> None:
-        if self._of[owner] + many > self._share.of_one:
+        if self._of[owner] + many > self.share.of_one:
             raise Taken(429)
-        if self.taken + many > self._share.places:
+        if self.taken + many > self.share.places:
             raise Taken(503)
         self._of[owner] += many
 
@@ -87,11 +87,18 @@ class Some:
         self._places._take(self._owner, many)
         self.many += many
 
+    def at_least(self, many: int) -> None:
+        """Raises Taken."""
+        if many > self.many:
+            self.more(many - self.many)
+
     async def more_within(self, seconds: float, many: int) -> None:
         """Waits for them so long, in the order of those who wait. Raises Taken.
 
         Only for who has none yet: of those who wait with some in hand each might wait for the others.
         """
+        if many > self._places.share.of_one:
+            raise Taken(429)
         refused = Taken(503)
         try:
             async with asyncio.timeout(seconds):

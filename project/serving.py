@@ -4,6 +4,8 @@ A body is read on the event loop, up to a cap and for a while, before a thread i
 what it has sent, but no thread. Django's own ASGI handler hops threads for every synchronous middleware and view, and answers a third
 as many requests.
 
+Where a key is needed, a caller whose key was not seen yet is asked for a first time without its body: of a stranger nothing is read but to be thrown away.
+
 A file that is sent here is no body to hold in memory: its request is asked a first time without it, so that a stranger is refused before
 anything is read; then the body goes into the sink that the answer bears, and the request is asked once more. A file that is sent from here is read
 as its caller takes it. Neither holds a thread while it waits for its caller.
@@ -16,17 +18,17 @@ However often a request is asked, it has one id, and only the answer that is sen
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
-from project.bodies import Bodies
+from project import heads
+from project.bodies import DRAINED_BYTES, Bodies
+from project.callers import Callers
 from project.limits import Limits
 from project.places import Refused, Taken
 from project.streams import Receive, Send, drain
 from project.transfers import DRAINED_OF_A_STREAM_BYTES, Transfers
-from project.wsgi_call import Answer, Application, Hold, Message, environ_of, run
-
-REQUEST_ID = b"x-request-id"
+from project.turns import Turns, got
+from project.wsgi_call import Answer, Application, Hold, Message, environ_of
 
 A = TypeVar("A", Answer, Answer | None)
 
@@ -34,7 +36,7 @@ A = TypeVar("A", Answer, Answer | None)
 class Keys(NamedTuple):
     """Where a request's environ has what is not of its caller.
 
-    `waited`: of one that is asked once more, its hold. `arrived`: of one whose body comes into a sink, that, or None as long as it has not come.
+    `waited`: of one that is asked once more, its hold. `arrived`: None while the body is still to come, and of one that came into a sink, that.
     `earlier`: the record of the answer before; None at first, which says that records are told by us.
     """
 
@@ -66,16 +68,14 @@ class ThreadBridge:
         """
         self._keys, self._named = keys, named
         self._when_told_to_stop = when_told_to_stop
-        self._application = application
         self._own_answer = own_answer
         self._limits = limits
-        self._threads = ThreadPoolExecutor(limits.threads, "request")
+        self._turns = Turns(application, limits)
+        self._callers = Callers()
         self._bodies = Bodies(limits)
         self._transfers = Transfers(limits)
-        self._free = asyncio.Semaphore(limits.threads)
         self._may_store = asyncio.Semaphore(min(limits.stored, limits.threads))
         # Touched by the event loop alone.
-        self._waiting = 0  # for a thread
         self._stopping = False
         self._answering: set[asyncio.Event] = set()  # one for each request; set, it waits no longer for a better answer
 
@@ -83,7 +83,7 @@ class ThreadBridge:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._answer_in_time(_with_id(scope, self._named), receive, send)
+            await self._answer_in_time(heads.with_id(scope, self._named), receive, send)
         else:
             await send({"type": "websocket.close"})
 
@@ -101,7 +101,7 @@ class ThreadBridge:
         until = asyncio.get_running_loop().time() + self._limits.stop_seconds
         while self._answering and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.01)
-        self._threads.shutdown(wait=False)
+        self._turns.stop()
         self._transfers.stop()
 
     def _wait_no_longer(self) -> None:
@@ -126,11 +126,11 @@ class ThreadBridge:
         """None if nobody is left to be answered, or all was sent piece by piece."""
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
             return self._own(scope, 200)
-        if not _plainly_sent(scope):
+        if not heads.plainly_sent(scope):
             return self._own(scope, 400)
         if self._limits.streams(scope["method"], scope["path"]):
             return await self._streamed_in(scope, receive, send)
-        first = await self._refused_or_passed_on(scope, receive, send)
+        first = await self._whole_in(scope, receive, send)
         if first is None or first.hold is None:
             return first
         try:
@@ -138,37 +138,53 @@ class ThreadBridge:
         finally:
             first.hold.release()
 
+    async def _whole_in(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
+        """With its body in memory."""
+        if not self._must_be_introduced(scope):
+            return await self._refused_or_passed_on(scope, receive, send)
+        first = await self._asked_without_body(scope, send)
+        if first is None or not first.awaits_body:
+            return await self._refused_unread(scope, receive, first, DRAINED_BYTES)
+        return await self._refused_or_passed_on(scope, receive, send, first)
+
+    def _must_be_introduced(self, scope: Message) -> bool:
+        return self._limits.needs_key(scope["path"]) and heads.has_body(scope) and self._callers.owner_of(scope) is None
+
+    async def _asked_without_body(self, scope: Message, send: Send) -> Answer | None:
+        """Whether it may send it."""
+        if not await self._turns.got_one(self._limits.wait_seconds):
+            return self._own(scope, 503)
+        return await self._asked(scope, send, {**environ_of(scope, 0), self._keys.arrived: None})
+
     async def _streamed_in(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
-        if not await self._got_a_thread():
-            return await self._refused_unread(scope, receive, self._own(scope, 503))
-        first = await self._pass_on({**environ_of(scope, 0), self._keys.arrived: None}, send)
+        first = await self._asked_without_body(scope, send)
         if first is None or first.sink is None:
-            return await self._refused_unread(scope, receive, first)
+            return await self._refused_unread(scope, receive, first, DRAINED_OF_A_STREAM_BYTES)
         try:
             size = await self._transfers.take_in(receive, first.sink, first.owner)
             arrived = {self._keys.arrived: first.sink, self._keys.earlier: first.record}
             return await self._stored(scope, send, environ_of(scope, size) | arrived)
         except Taken as taken:
-            return await self._refused_unread(scope, receive, self._own(scope, taken.status))
+            return await self._refused_unread(scope, receive, self._own(scope, taken.status), DRAINED_OF_A_STREAM_BYTES)
         except Refused as refused:
             return self._own(scope, refused.status)
         finally:
             await self._transfers.close(first.sink)
 
     async def _stored(self, scope: Message, send: Send, environ: dict[str, Any]) -> Answer | None:
-        if not await _got(self._may_store, self._limits.storing_seconds):
+        if not await got(self._may_store, self._limits.storing_seconds):
             return self._own(scope, 503)
         try:
-            if not await self._got_one_within(self._limits.again_seconds):
+            if not await self._turns.got_one_all_the_same(self._limits.again_seconds):
                 return self._own(scope, 503)
-            return await self._pass_on(environ, send)
+            return await self._asked(scope, send, environ)
         finally:
             self._may_store.release()
 
-    async def _refused_unread(self, scope: Message, receive: Receive, answer: A) -> A:
+    async def _refused_unread(self, scope: Message, receive: Receive, answer: A, most_bytes: int) -> A:
         """Who waits for leave to send (Expect: 100-continue) has sent nothing, and is not asked to."""
-        if not any(name == b"expect" for name, _ in scope["headers"]):
-            await drain(receive, DRAINED_OF_A_STREAM_BYTES)
+        if not heads.waits_for_leave(scope):
+            await drain(receive, most_bytes)
         return answer
 
     async def _sent_out(self, scope: Message, send: Send, answer: Answer) -> None:
@@ -178,54 +194,38 @@ class ThreadBridge:
             await _send_whole(send, scope, self._own(scope, taken.status))
 
     def _own(self, scope: Message, status: int) -> Answer:
-        return self._own_answer(status, _request_id(scope))
+        return self._own_answer(status, heads.request_id(scope))
 
-    async def _refused_or_passed_on(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
+    async def _refused_or_passed_on(
+        self, scope: Message, receive: Receive, send: Send, introduced: Answer | None = None
+    ) -> Answer | None:
+        owner, earlier = self._callers.owner_of(scope), introduced and introduced.record
         try:
-            async with self._bodies.whole(scope, receive, None) as body:
+            async with self._bodies.whole(scope, receive, owner) as body:
                 if isinstance(body, int) and not self._limits.refuses_by_length(scope["path"]):
                     return self._own(scope, 413)
-                if not await self._got_a_thread():
+                if not await self._turns.got_one(self._limits.wait_seconds):
                     return self._own(scope, 503)
-                return await self._pass_on(environ_of(scope, body), send)
+                return await self._asked(scope, send, {**environ_of(scope, body), self._keys.earlier: earlier})
         except Refused as refused:
             return self._own(scope, refused.status)
 
-    async def _got_a_thread(self) -> bool:
-        if self._waiting >= self._limits.waiting and self._free.locked():
-            return False
-        self._waiting += 1
-        try:
-            return await self._got_one_within(self._limits.wait_seconds)
-        finally:
-            self._waiting -= 1
-
-    async def _got_one_within(self, seconds: float) -> bool:
-        return await _got(self._free, seconds)
-
-    async def _pass_on(self, environ: dict[str, Any], send: Send, rather: Answer | None = None) -> Answer | None:
-        """In the thread that it got. `rather`: what is said if this fails."""
-        loop = asyncio.get_running_loop()
-        environ = {self._keys.earlier: None, **environ}
-
-        def emit(message: Message) -> None:
-            """From the thread; it waits until the server has taken the message, so that nothing piles up."""
-            asyncio.run_coroutine_threadsafe(_sent(send, message), loop).result()
-
-        try:
-            return await loop.run_in_executor(self._threads, run, self._application, environ, emit, rather)
-        finally:
-            self._free.release()
+    async def _asked(
+        self, scope: Message, send: Send, environ: dict[str, Any], rather: Answer | None = None
+    ) -> Answer | None:
+        """In the turn that it got."""
+        answer = await self._turns.used({self._keys.earlier: None, **environ}, send, rather)
+        self._callers.learn(scope, answer)
+        return answer
 
     async def _held(
         self, scope: Message, receive: Receive, send: Send, first: Answer, hold: Hold, no_longer: asyncio.Event
     ) -> Answer | None:
-        loop = asyncio.get_running_loop()
         has_left = await self._left_meanwhile(receive, hold, no_longer)
         if self._stopping:  # a connection that we close ourselves has not been left
-            return await loop.run_in_executor(self._threads, first.told)
+            return await self._turns.in_a_thread(first.told)
         if has_left:
-            await loop.run_in_executor(self._threads, _left, first, hold)
+            await self._turns.in_a_thread(_left, first, hold)
             return None
         return await self._asked_again(scope, send, first, hold)
 
@@ -249,10 +249,10 @@ class ThreadBridge:
 
     async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
         """The first answer if now there is none, or a failure: it is still true."""
-        if not await self._got_one_within(self._limits.again_seconds):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, first.told)
+        if not await self._turns.got_one_all_the_same(self._limits.again_seconds):
+            return await self._turns.in_a_thread(first.told)
         waited = {self._keys.waited: hold, self._keys.earlier: first.record}
-        return await self._pass_on(environ_of(scope, b"") | waited, send, rather=first)
+        return await self._asked(scope, send, environ_of(scope, b"") | waited, rather=first)
 
 
 def _left(first: Answer, hold: Hold) -> None:
@@ -261,39 +261,9 @@ def _left(first: Answer, hold: Hold) -> None:
         first.record.left()
 
 
-async def _got(one_of: asyncio.Semaphore, within_seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(within_seconds):
-            await one_of.acquire()
-    except TimeoutError:
-        return False
-    return True
-
-
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _sent(send: Send, message: Message) -> None:
-    await send(message)
-
-
-def _plainly_sent(scope: Message) -> bool:
-    """In chunks and in no other coding: what only we would take for the body as it is, a proxy in front may take for another."""
-    codings = [value.strip().lower() for name, value in scope["headers"] if name == b"transfer-encoding"]
-    return codings in ([], [b"chunked"])
-
-
-def _with_id(scope: Message, named: Callable[[str], str]) -> Message:
-    """The request with one X-Request-Id, for all that is made of it."""
-    given = [value.decode("latin-1") for name, value in scope["headers"] if name == REQUEST_ID]
-    others = [header for header in scope["headers"] if header[0] != REQUEST_ID]
-    return {**scope, "headers": [*others, (REQUEST_ID, named(",".join(given)).encode("latin-1"))]}
-
-
-def _request_id(scope: Message) -> str:
-    return str(next(value for name, value in scope["headers"] if name == REQUEST_ID).decode("latin-1"))
 
 
 async def _send_whole(send: Send, scope: Message, answer: Answer) -> None:

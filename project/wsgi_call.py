@@ -4,7 +4,7 @@ import io
 import sys
 from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 Message = MutableMapping[str, Any]
@@ -68,7 +68,8 @@ class Record(Protocol):
 class Answer:
     """`hold`: the answer may be held back for a better one. `sink`: there is no answer before the body is in it.
 
-    `source`: where the body is read from; whoever has the answer closes it. `owner`: who has what goes into the one or comes out of the other.
+    `source`: where the body is read from; whoever has the answer closes it. `owner`: whose request it is, and what goes into the one or comes out of the
+    other; None for a stranger's.
     `record`: to be told of once the answer is chosen.
     """
 
@@ -84,7 +85,12 @@ class Answer:
     @property
     def is_last(self) -> bool:
         """Whether it is sent, whatever else happens: not if a better one may come, or if its file may find no place on its way out."""
-        return self.hold is None and self.sink is None and self.source is None
+        return self.hold is None and self.sink is None and self.source is None and not self.awaits_body
+
+    @property
+    def awaits_body(self) -> bool:
+        """Of a request that was asked without its body: it may send it."""
+        return self.status == 100
 
     def told(self) -> "Answer":
         """Itself, now that it is the one that is sent. In a thread."""
@@ -157,11 +163,11 @@ def _called(application: Application, environ: dict[str, Any], emit: Callable[[M
 
     response = application(environ, start_response)
     try:
-        source, sink, record = (getattr(response, name, None) for name in ("source", "sink", "record"))
+        source, sink, record, owner = (getattr(response, name, None) for name in ("source", "sink", "record", "owner"))
         if source is not None or sink is not None:
-            owner = getattr(response, "owner", None)
             return Answer(*started[0], b"", sink=sink, source=source, owner=owner, record=record)
-        return _emitted(iter(response), started, emit, getattr(response, "hold", None), record)
+        answer = _emitted(iter(response), started, emit, getattr(response, "hold", None), record)
+        return answer and replace(answer, owner=owner)
     finally:
         close = getattr(response, "close", None)
         if close is not None:

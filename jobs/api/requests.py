@@ -22,9 +22,10 @@ from jobs.keys import live_key
 log = structlog.get_logger(__name__)
 
 REQUEST_ID, TRACEPARENT = "weighbridge.request_id", "weighbridge.traceparent"  # their keys in request.META
-EARLIER = (
-    "weighbridge.earlier"  # the same of the record of the answer before; None at first, if the server tells of records
-)
+# The same of the record of the answer before; None at first, if the server tells of records.
+EARLIER = "weighbridge.earlier"
+# And of what a body came into; None: it is still to come, and the server asks whether its caller may send it.
+ARRIVED = "weighbridge.arrived"
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _QUIET = {"healthz", "readyz", "metrics"}  # asked every few seconds by machines
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -100,6 +101,11 @@ def _method(request: HttpRequest) -> str:
     """It is the caller's free text until it was matched."""
     known = {"GET", "HEAD", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"}
     return request.method if request.method in known else "other"
+
+
+def is_without_its_body(request: HttpRequest) -> bool:
+    """It is asked once more when the body is there."""
+    return ARRIVED in request.META and request.META[ARRIVED] is None
 
 
 def traced(traceparent: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from jobs.api import digests, serializers
 from jobs.api.errors import Problem, changing_something
+from jobs.api.requests import ARRIVED, is_without_its_body
 from jobs.api.view import View
 from jobs.door import idempotency
 from jobs.files import room, uploads
@@ -24,19 +25,19 @@ from jobs.files.spool import Spool
 from jobs.keys import SUBMIT
 from jobs.models import ApiClient, Upload
 
-ARRIVED = "weighbridge.arrived"  # its key in request.META; None: the body is still to come
 PATH = "/api/v1/uploads"
 READ_BYTES = 262_144
 
 
 class Uploads(View):
     scopes = {"POST": SUBMIT}
+    says_who_may_send = True
 
     def post(self, request: Request) -> HttpResponseBase:
         digest, key = _checked(request)
         spool = request.META.get(ARRIVED)
-        if ARRIVED in request.META and spool is None:
-            return _room_for_it(_caller(request))
+        if is_without_its_body(request):
+            return _room_for_it()
         if isinstance(spool, Spool):
             return _kept(request, spool, digest, key)
         with _spool() as spool:
@@ -72,9 +73,9 @@ def _caller(request: Request) -> ApiClient:
     return cast(ApiClient, request.user)
 
 
-def _room_for_it(caller: ApiClient) -> HttpResponse:
+def _room_for_it() -> HttpResponse:
     answer = HttpResponse(status=100)
-    answer.sink, answer.owner = _spool(), caller.pk  # type: ignore[attr-defined]
+    answer.sink = _spool()  # type: ignore[attr-defined]
     return answer
 
 

@@ -7,8 +7,7 @@ import pytest
 from django.test import Client
 
 from jobs import telemetry
-from jobs.api.requests import EARLIER, Record
-from jobs.api.uploads import ARRIVED
+from jobs.api.requests import ARRIVED, EARLIER, Record
 from jobs.api.waiting import WAITED
 from jobs.files.spool import Spool
 from tests.in_process_api import BASE, InProcessApi

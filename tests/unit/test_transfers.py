@@ -10,7 +10,7 @@ import pytest
 
 from project import asgi
 from project.limits import Limits
-from project.places import Places, Share, Taken
+from project.places import Share
 from project.serving import ThreadBridge
 from project.streams import Pace
 from project.wsgi_call import Answer
@@ -122,22 +122,6 @@ async def answered(asked: ThreadBridge, caller: Caller, given: Message) -> int:
 
 
 # ── How many ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_one_owner_has_its_share_of_the_places_and_others_the_rest() -> None:
-    places = Places(Share(3, 2))
-    with places.one_of("a"), places.one_of("a"):
-        with pytest.raises(Taken) as taken, places.one_of("a"):
-            pass
-        assert taken.value.status == 429
-        with places.one_of("b"):
-            with pytest.raises(Taken) as taken, places.one_of("c"):
-                pass
-            assert taken.value.status == 503
-        with places.one_of("c"):
-            assert places.taken == 3
-    assert places.taken == 0
-    assert not places._of
 
 
 def test_a_client_whose_uploads_are_slow_keeps_no_other_client_from_sending() -> None:

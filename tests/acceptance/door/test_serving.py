@@ -9,6 +9,7 @@ import pytest
 
 from stack.local import Stack
 from tests.acceptance.diary import Diary
+from tests.acceptance.raw_http import RawRequest
 from tests.acceptance.raw_submits import RawSubmit
 from tests.api_client import Api
 from tests.waiting import eventually
@@ -83,3 +84,29 @@ def test_a_caller_that_goes_before_its_request_is_whole_makes_no_job(stack: Stac
     after = api.submit("tests.note", diary.params("after"))
     assert api.ended(after)["state"] == "succeeded"
     assert diary.began() == ["after"]
+
+
+@pytest.mark.parametrize("key", [None, "made-up"])
+def test_a_stranger_is_refused_by_an_answer_that_can_be_read_and_nothing_it_sends_is_kept(
+    stack: Stack, key: str | None
+) -> None:
+    """A batch of 4 MB, sent whole, as ordinary clients do before they read."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    refused = httpx.post(f"{stack.url}/api/v1/batches", content=b"x" * 4_000_000, headers=headers, trust_env=False)
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+    assert refused.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_hundred_strangers_that_begin_large_bodies_take_no_room_from_who_has_a_key(
+    stack: Stack, api: Api, diary: Diary
+) -> None:
+    """All that they say they will send is more than four web processes hold, and they are told before they do."""
+    with ExitStack() as connected:
+        strangers = [connected.enter_context(RawRequest(stack)) for _ in range(100)]
+        for stranger in strangers:
+            stranger.head("POST", "/api/v1/batches", f"Content-Length: {4 * 2**20}", key="made-up")
+            stranger.send(b" " * 100_000)
+        for number in range(QUICK_CALLS):
+            _in_time(lambda: api.post("tests.note", diary.params(f"quick{number}")), 202)  # noqa: B023  called at once
+            api.drained("light")
+        assert {stranger.answer()[0] for stranger in strangers} == {401}

@@ -6,7 +6,7 @@ What it takes to bound them all is in docs/decisions/0009-serving.md. Callers wh
 import asyncio
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -23,7 +23,9 @@ WAIT_SECONDS = ARRIVAL_SECONDS + 2
 ANSWERED_SECONDS = 2.0  # an answer needs milliseconds
 
 HEAD = b"GET /api/v1/classes HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-POST = b"POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+STRANGER = b"POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+KEY = b"<key>"  # in the place of the stack's own
+POST = STRANGER + b"Authorization: Bearer " + KEY + b"\r\n"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Hostile:
     begins: bytes
     drops: bytes = b""
     statuses: tuple[int, ...] = ()
+
+    def with_key(self, key: str) -> "Hostile":
+        return replace(self, begins=self.begins.replace(KEY, key.encode()))
 
     @property
     def answers(self) -> set[tuple[int, ...]]:
@@ -53,6 +58,7 @@ HOSTILE = {
     "nothing after an answer": Hostile(HEAD + b"\r\n", statuses=(401,)),
     "a second head that drips": Hostile(HEAD + b"\r\n" + HEAD + b"X-A: ", b"a", (401,)),
     "a body that drips": Hostile(POST + b"Content-Length: 10000\r\n\r\n", b"a", (408,)),
+    "a stranger's body that drips": Hostile(STRANGER + b"Content-Length: 10000\r\n\r\n", b"a", (401,)),
     "a chunk that drips": Hostile(POST + b"Transfer-Encoding: chunked\r\n\r\nfff\r\n", b"a", (408,)),
     "a chunk's size that drips": Hostile(POST + b"Transfer-Encoding: chunked\r\n\r\n", b"0", (408, 400)),
 }
@@ -97,7 +103,7 @@ async def _beside(stack: Stack, job_id: str) -> tuple[dict[str, list[Ended]], li
     async with asyncio.timeout(100):
         waits = asyncio.create_task(_sends(stack.port, Hostile(_wait_for(stack, job_id))))
         tasks = {
-            name: [asyncio.create_task(_sends(stack.port, hostile)) for _ in range(EACH)]
+            name: [asyncio.create_task(_sends(stack.port, hostile.with_key(stack.key))) for _ in range(EACH)]
             for name, hostile in HOSTILE.items()
         }
         everyone = asyncio.gather(*(task for some in tasks.values() for task in some))
