@@ -17,6 +17,7 @@ import structlog
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
+from django.urls import get_resolver
 
 from project.limits import Limits
 from project.places import Share
@@ -90,6 +91,7 @@ def _application() -> ThreadBridge:
     from jobs.api.uploads import PATH
     from jobs.api.waiting import WAITED
 
+    get_resolver().url_patterns  # noqa: B018  imports the views, which else the first callers would wait for
     notify.tell_of_ends()
     limits = Limits(
         _body_bytes,

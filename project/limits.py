@@ -12,7 +12,7 @@ class Limits:
     """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
 
     again_seconds: how long one waits for a thread that was held, since all who wait for one job are told at once, or that has yet to send
-    its body, and costs a connection meanwhile and no more.
+    its file, and costs a connection meanwhile and no more.
     body_bytes: by path, the largest body that could be acceptable. held: the bytes of all bodies at once, and of those of one owner. refuses_by_length: whether
     Django says of a longer one that it is too long, from its length alone; where it would not look, the answer is ours. needs_key: whether Django takes bodies
     at this path of nobody but who has a key, and can say so before it has one. streams: by method and path, whether the

@@ -142,7 +142,7 @@ class ThreadBridge:
         """With its body in memory."""
         if not self._must_be_introduced(scope):
             return await self._refused_or_passed_on(scope, receive, send)
-        first = await self._asked_without_body(scope, send)
+        first = await self._asked_without_body(scope, send, self._limits.wait_seconds)
         if first is None or not first.awaits_body:
             return await self._refused_unread(scope, receive, first, DRAINED_BYTES)
         return await self._refused_or_passed_on(scope, receive, send, first)
@@ -150,14 +150,14 @@ class ThreadBridge:
     def _must_be_introduced(self, scope: Message) -> bool:
         return self._limits.needs_key(scope["path"]) and heads.has_body(scope) and self._callers.owner_of(scope) is None
 
-    async def _asked_without_body(self, scope: Message, send: Send) -> Answer | None:
+    async def _asked_without_body(self, scope: Message, send: Send, within_seconds: float) -> Answer | None:
         """Whether it may send it."""
-        if not await self._turns.got_one(self._limits.wait_seconds):
+        if not await self._turns.got_one(within_seconds):
             return self._own(scope, 503)
         return await self._asked(scope, send, {**environ_of(scope, 0), self._keys.arrived: None})
 
     async def _streamed_in(self, scope: Message, receive: Receive, send: Send) -> Answer | None:
-        first = await self._asked_without_body(scope, send)
+        first = await self._asked_without_body(scope, send, self._limits.again_seconds)
         if first is None or first.sink is None:
             return await self._refused_unread(scope, receive, first, DRAINED_OF_A_STREAM_BYTES)
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
@@ -237,3 +238,24 @@ def test_a_slow_disk_leaves_threads_for_others() -> None:
         return plain, list(await asyncio.gather(*files))
 
     assert play(scene()) == (200, [200, 200, 200])
+
+
+# ── How many threads ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_files_that_come_at_once_wait_for_their_turn_rather_than_be_refused() -> None:
+    """Twenty, where a thread looks at one at a time, and for others it would be too long to wait: what has sent nothing yet holds nothing."""
+    application = Application()
+    asked = bridge(application, threads=1, wait_seconds=0.02)
+    looked = application.__call__
+
+    def slowly(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        time.sleep(0.01)  # the work itself
+        return looked(environ, start_response)
+
+    asked._turns._application = slowly
+
+    async def scene() -> list[int]:
+        return list(await asyncio.gather(*(answered(asked, Caller(b"x"), request()) for _ in range(20))))
+
+    assert play(scene()) == [200] * 20

@@ -4,6 +4,7 @@ import hashlib
 import os
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -91,6 +92,14 @@ def test_forty_slow_uploads_hold_up_nobody_and_are_kept_in_the_end(stack: Stack,
     assert {told["sha256"] for _, _, told in answers} == {hashlib.sha256(content).hexdigest()}
     assert kept.new() == SLOW_CALLERS
     assert kept.on_their_way() == []
+
+
+def test_twenty_uploads_of_one_client_at_once_are_all_kept(stack: Stack, api: Api, kept: Kept) -> None:
+    content = b"x" * 900_000
+    with ThreadPoolExecutor(20) as callers:
+        answers = list(callers.map(lambda _: api.http.post("/uploads", content=content), range(20)))
+    assert [answer.status_code for answer in answers] == [201] * 20
+    assert kept.new() == 20
 
 
 def test_a_file_larger_than_any_body_is_taken_in_chunks_and_in_little_memory(
