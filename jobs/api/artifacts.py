@@ -27,6 +27,7 @@ class OneArtifact(View):
         found = _found(caller, job_id, name)
         tag = f'"{found.sha256}"'
         return downloads.unchanged(request.headers, tag) or downloads.answer(
+            request.method,
             request.headers,
             _opened(found),
             size_bytes=found.size_bytes,

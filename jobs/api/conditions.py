@@ -1,4 +1,4 @@
-"""Conditional requests about a job (RFC 9110), by its ETag alone: a job has no Last-Modified, so dates are no conditions."""
+"""Conditional requests about a job or a file (RFC 9110), by its ETag alone: neither has a Last-Modified, so dates are no conditions."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ def etag(shown: dict[str, Any]) -> str:
     return f'"{hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode()).hexdigest()[:32]}"'
 
 
-def must_match(headers: Mapping[str, str], tag: str) -> None:
-    """Raises Problem (412) if If-Match names another state of the job. A weak tag never matches."""
+def must_match(headers: Mapping[str, str], tag: str, what: str = "job") -> None:
+    """Raises Problem (412) if If-Match names another state of it. A weak tag never matches."""
     wanted = headers.get("If-Match")
     if wanted is not None and not {"*", tag}.intersection(parse_etags(wanted)):
-        raise Problem("precondition_failed", "The job is not as If-Match says.", headers={"ETag": tag})
+        raise Problem("precondition_failed", f"The {what} is not as If-Match says.", headers={"ETag": tag})
 
 
 def has_it(headers: Mapping[str, str], tag: str) -> bool:

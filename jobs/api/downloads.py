@@ -11,7 +11,8 @@ from jobs.api import conditions
 from jobs.api.errors import Problem
 
 PIECE_BYTES = 262_144
-_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))")
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
+_CACHED = {"Cache-Control": "private, no-cache"}
 # Whatever type its author says that a file is of, a page that a browser makes of it may do nothing.
 _HARMLESS = {"Content-Security-Policy": "default-src 'none'; sandbox", "X-Content-Type-Options": "nosniff"}
 
@@ -51,6 +52,7 @@ def _pieces(source: Part) -> Iterator[bytes]:
 
 
 def answer(
+    method: str | None,
     headers: Mapping[str, str],
     file: BinaryIO,
     *,
@@ -60,15 +62,15 @@ def answer(
     name: str,
     owner: Hashable,
 ) -> HttpResponseBase:
-    """`headers` are the request's. Raises Problem (416); the file is closed then."""
+    """`method` and `headers` are the request's. Raises Problem (416); the file is closed then."""
     about = {
         "ETag": tag,
         "Accept-Ranges": "bytes",
-        "Cache-Control": "private, no-cache",
+        **_CACHED,
         "Content-Disposition": content_disposition_header(True, name) or "attachment",
         **_HARMLESS,
     }
-    wanted = _range(headers, size_bytes, tag)
+    wanted = _range(headers, size_bytes, tag) if method == "GET" else None  # of any other a range means nothing
     if wanted is None:
         about["Content-Length"] = str(size_bytes)
         return FileAnswer(Part(file, size_bytes), owner, content_type=content_type, headers=about)
@@ -82,8 +84,9 @@ def answer(
 
 
 def unchanged(headers: Mapping[str, str], tag: str) -> HttpResponseBase | None:
-    """304 for who has it already."""
-    return conditions.not_modified({"ETag": tag}) if conditions.has_it(headers, tag) else None
+    """304 for who has it already. Raises Problem (412) for who wants another one only: that condition comes first."""
+    conditions.must_match(headers, tag, "file")
+    return conditions.not_modified({"ETag": tag, **_CACHED}) if conditions.has_it(headers, tag) else None
 
 
 def _range(headers: Mapping[str, str], size_bytes: int, tag: str) -> range | None:

@@ -10,7 +10,7 @@ from jobs.files import stored_files
 from jobs.lifecycle import Claim
 from jobs.models import Artifact, Job, WorkerNode
 from tests.files import an_artifact
-from tests.in_process_api import InProcessApi, a_probe_node, claim_probe, problem
+from tests.in_process_api import BASE, InProcessApi, a_probe_node, claim_probe, problem
 from tests.job_rows import succeed
 
 pytestmark = pytest.mark.django_db
@@ -142,6 +142,7 @@ def test_who_has_it_is_told_so(api: InProcessApi, address: str) -> None:
     tag = api.get(address).headers["ETag"]
     response = api.get(address, {"If-None-Match": tag})
     assert (response.status_code, response.content, response.headers["ETag"]) == (304, b"", tag)
+    assert response.headers["Cache-Control"] == "private, no-cache"
     assert api.get(address, {"If-None-Match": '"other"'}).status_code == 200
 
 
@@ -151,6 +152,7 @@ RANGES = [
     ("bytes=1000-", 1000, SIZE),
     ("bytes=1000-99999", 1000, SIZE),
     ("bytes=-24", SIZE - 24, SIZE),
+    ("Bytes=-24", SIZE - 24, SIZE),
     ("bytes=-99999", 0, SIZE),
 ]
 
@@ -179,7 +181,35 @@ def test_a_range_that_cannot_be_read_is_the_whole(api: InProcessApi, address: st
 def test_a_range_of_what_has_changed_is_the_whole(api: InProcessApi, address: str) -> None:
     tag = api.get(address).headers["ETag"]
     assert api.get(address, {"Range": "bytes=0-1", "If-Range": tag}).status_code == 206
-    assert api.get(address, {"Range": "bytes=0-1", "If-Range": '"old"'}).status_code == 200
+    for other in ('"old"', f"W/{tag}", "Tue, 01 Dec 2026 00:00:00 GMT", ""):
+        assert api.get(address, {"Range": "bytes=0-1", "If-Range": other}).status_code == 200
+
+
+@pytest.mark.parametrize("asked", [*(asked for asked, _, _ in RANGES), f"bytes={SIZE}-"])
+def test_a_range_means_nothing_to_who_asks_for_the_head_alone(api: InProcessApi, address: str, asked: str) -> None:
+    """RFC 9110, 14.2."""
+    response = api.send("HEAD", f"{BASE}{address}", headers={"Range": asked})
+    assert (response.status_code, response.headers["Content-Length"]) == (200, str(SIZE))
+    assert "Content-Range" not in response.headers
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_file_that_is_not_the_one_that_was_meant_is_412_whatever_else_was_asked(
+    api: InProcessApi, address: str, method: str
+) -> None:
+    tag = api.get(address).headers["ETag"]
+    for meant in ('"old"', f"W/{tag}", ""):
+        headers = {"If-Match": meant, "If-None-Match": tag, "Range": f"bytes={SIZE}-"}
+        response = api.send(method, f"{BASE}{address}", headers=headers)
+        assert (response.status_code, response.headers["ETag"]) == (412, tag)
+    for meant in (tag, "*", f'"old", {tag}'):
+        assert api.send(method, f"{BASE}{address}", headers={"If-Match": meant}).status_code == 200
+
+
+def test_a_date_is_no_condition_of_a_file(api: InProcessApi, address: str) -> None:
+    """It has no Last-Modified that one could be held against (RFC 9110, 13.1.3 and 13.1.4)."""
+    for name in ("If-Unmodified-Since", "If-Modified-Since"):
+        assert api.get(address, {name: "Thu, 01 Jan 2026 00:00:00 GMT"}).status_code == 200
 
 
 def test_a_file_costs_its_job_and_the_key(api: InProcessApi, address: str, django_assert_num_queries: Any) -> None:

@@ -89,7 +89,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "a file that its caller has": {
         **FILE,
         "status": 304,
-        "headers": {"X-Request-Id": "a", "ETag": OF_A_FILE["ETag"]},
+        "headers": {"X-Request-Id": "a", "ETag": OF_A_FILE["ETag"], "Cache-Control": OF_A_FILE["Cache-Control"]},
         "body": b"",
     },
     "a batch of which nothing was admitted": REFUSED_BATCH,

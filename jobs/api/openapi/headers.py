@@ -42,7 +42,7 @@ REQUEST: dict[str, tuple[dict[str, Any], str, Any]] = {
         "ETags of what the caller has: 304 if the job, or the file, is still that.",
         '"0123456789abcdef"',
     ),
-    "If-Match": (TEXT, "ETags of states: 412 unless the job is in one of them.", '"0123456789abcdef"'),
+    "If-Match": (TEXT, "ETags of states: 412 unless the job, or the file, is in one of them.", '"0123456789abcdef"'),
     "Content-Digest": (
         TEXT,
         "RFC 9530: what the body's SHA-256 is meant to be; another body is refused. Only `sha-256`, in lower case, is checked; other algorithms are passed over.",
@@ -78,6 +78,11 @@ RESPONSE: dict[str, tuple[dict[str, Any], str, Any]] = {
         '"0123456789abcdef0123456789abcdef"',
     ),
     "ETag.file": ({"type": "string", "pattern": '^"[0-9a-f]{64}"$'}, "The file's SHA-256.", f'"{"0" * 64}"'),
+    "ETag.now": (
+        {"type": "string", "pattern": '^"[0-9a-f]{32}([0-9a-f]{32})?"$'},
+        "Names what it is now: the state of the job, or the file.",
+        '"0123456789abcdef0123456789abcdef"',
+    ),
     "Accept-Ranges": ({"type": "string", "const": "bytes"}, "A part of it can be asked for.", "bytes"),
     "Content-Range": (
         {"type": "string", "pattern": r"^bytes ([0-9]+-[0-9]+|\*)/[0-9]+$"},

@@ -81,7 +81,7 @@ OPERATIONS = (
         tag="Files",
         scope=READ,
         description="Of the Content-Type that its job gave it, which may be any, as an attachment.",
-        headers=("If-None-Match", "Range", "If-Range"),
+        headers=("If-Match", "If-None-Match", "Range", "If-Range"),
         answers=(
             AnswerType(
                 200, "The file.", FILE, {"a table": "n,square\n12,144\n"}, _A_FILE, media=BYTES, or_media=ANY_TYPE
@@ -95,8 +95,11 @@ OPERATIONS = (
                 media=BYTES,
                 or_media=ANY_TYPE,
             ),
-            AnswerType(304, "The caller has it.", headers={"ETag.file": True}),
+            AnswerType(304, "The caller has it.", headers={"ETag.file": True, "Cache-Control.file": True}),
         ),
-        problems=("not_found", "not_finished", "result_gone", "range_not_satisfiable", "too_many_transfers"),
+        problems=(
+            *("not_found", "not_finished", "result_gone", "precondition_failed", "range_not_satisfiable"),
+            "too_many_transfers",
+        ),
     ),
 )

@@ -171,7 +171,7 @@ _TOLD = {
         "A job that has not ended, or is yet to be admitted, names this upload; it stays until then."
     ),
     "result_gone": ProblemType("The result was kept for its time, and is gone; the job is still shown."),
-    "precondition_failed": ProblemType("The job is not as If-Match says.", headers=("ETag",)),
+    "precondition_failed": ProblemType("The job or file is not as If-Match says.", headers=("ETag.now",)),
     "too_large": ProblemType(
         "The body is 90000 bytes; at most 81920 are taken.", members=LimitBytes, example={"limit_bytes": 81_920}
     ),

@@ -54,7 +54,7 @@ checks.negative_data_rejection.enabled = false
 [[operations]]
 include-operation-id = "readArtifact"
 parameters = {{ job_id = "{job}", name = "left.bin" }}
-checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 404, 409, 416]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 404, 409, 412, 416]
 """
 
 
