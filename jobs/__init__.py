@@ -5,8 +5,9 @@ Where what is, by what it is for:
     a job           states (the six, and the moves between them), models; lifecycle/ is the only writer of a state after the first
     declared        classes (cost classes), registry (job types); ranges and checks judge a configuration, cores, secret_files and server_urls
                     read the machine's
-    submitting      door/ (what is asked of a job before there is one, in which order, and every refusal), then admission, and batches/ for
-                    many at once; submit/ for Django code of the same installation, with its outbox; traces
+    submitting      entrance (the one way in, for one job and for many, and the order of its checks), which asks the door, and then admission, or batches/
+                    for many at once; both know door/ (what is asked of a job before there is one, and every refusal), which knows neither;
+                    submit/ for Django code of the same installation, with its outbox; traces
     room and order  capacity (pure arithmetic), decision (who is let in, pure; sql/ decides the same), refused_lately (who else wants room),
                     costs with expected_cost (what a job takes), order (the model of whose turn it is; the database's
                     functions in sql/ keep it), limit_keys, waits (where a queued job stands),

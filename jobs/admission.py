@@ -6,9 +6,8 @@ A class is admitted to serially, under an advisory transaction lock, by the data
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db import connection
 from django.db.utils import OperationalError
@@ -19,35 +18,11 @@ from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.decision import Share
-from jobs.door.idempotency import Idempotency, Mismatch
+from jobs.door.idempotency import Mismatch
 from jobs.door.refusals import REFUSALS
-from jobs.models import ApiClient, Job
+from jobs.door.submission import Submission
+from jobs.models import Job
 from jobs.states import Refusal, State
-
-
-@dataclass(frozen=True)
-class Submission:
-    """One validated request for a job."""
-
-    client: ApiClient
-    type: str
-    cost_class: CostClass
-    params: dict[str, Any]
-    timeout_seconds: float
-    max_wait_seconds: float
-    labels: dict[str, str]
-    deadline_in_seconds: float | None = None  # of this and deadline_at, the earlier counts
-    deadline_at: datetime | None = None
-    max_attempts: int = 1
-    max_deliveries: int = 3
-    request_id: str = ""
-    traceparent: str = ""
-    idempotency: Idempotency | None = None
-    outbox_id: UUID | None = None  # the entry that asks for it
-    flow: str = ""
-    priority: int = 0  # -100 to 100, among the client's own jobs
-    declared_cost_seconds: float | None = None  # of work; None: its type says nothing of it (P5)
-    limit_keys: tuple[str, ...] = ()  # of which only so many jobs may run at once (P12)
 
 
 class EntryGone(Exception):

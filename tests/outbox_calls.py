@@ -8,8 +8,8 @@ import pytest
 from django.db.models.functions import Now
 from django.test import TestCase
 
-from jobs import admission
 from jobs.door import asking
+from jobs.door.submission import Submission
 from jobs.models import Job, OutboxEntry
 from jobs.submit import IN_PROCESS, Deferred, calls, outbox, submit
 from tests.in_process_api import PROBE
@@ -62,6 +62,6 @@ def time_is_over() -> None:
     OutboxEntry.objects.filter(state="waiting").update(try_at=Now(), try_until=Now())
 
 
-def admission_of(given: Deferred) -> admission.Submission:
+def admission_of(given: Deferred) -> Submission:
     entry = OutboxEntry.objects.select_related("client").get(pk=given.entry_id)
     return asking.submission(outbox._as_asked(entry), entry.client or calls.client_named(IN_PROCESS), entry.pk)

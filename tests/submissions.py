@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from jobs import admission, classes
-from jobs.admission import Admitted, Rejected, Replayed, Submission
+from jobs.admission import Admitted, Rejected, Replayed
 from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, BatchSubmission
 from jobs.classes import CostClass
+from jobs.door.submission import Submission
 from tests.job_rows import TYPE, a_client
 
 

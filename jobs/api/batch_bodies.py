@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jobs.admission import Submission
 from jobs.api import refused
 from jobs.api.errors import Problem
 from jobs.api.serializers import batch_address, instant
@@ -14,6 +13,7 @@ from jobs.door import asking
 from jobs.door.forms import LONGEST_DEADLINE_SECONDS, Instant
 from jobs.door.idempotency import BadKey, Idempotency, of_item
 from jobs.door.invalid import MOST_PLACES, InvalidJob, places
+from jobs.door.submission import Submission
 from jobs.states import Refusal
 
 MOST_ITEMS = 100

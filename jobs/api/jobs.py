@@ -8,16 +8,17 @@ from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import lifecycle, listing, queries, waits
-from jobs.admission import Admitted, Rejected, Replayed, Submission
+from jobs import entrance, lifecycle, listing, queries, waits
+from jobs.admission import Admitted, Rejected, Replayed
 from jobs.api import conditions, pages, refused, serializers, submits, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something
 from jobs.api.view import POLL_AFTER_SECONDS, View, caller_of, may_read, vary, when_to_ask
 from jobs.api.waiting import Hold
-from jobs.door import asking, entrance
-from jobs.door.entrance import RateLimited
+from jobs.door import asking
 from jobs.door.idempotency import Idempotency
+from jobs.door.submission import Submission
+from jobs.entrance import RateLimited
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.models import Job
 from jobs.row_locks import PATIENCE_SECONDS, not_waiting

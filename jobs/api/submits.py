@@ -43,20 +43,14 @@ def refuse_unreadable_deadline(request: Request) -> None:
 def asked_job(body: Any, origin: Origin, remaining_ms: str | None, key: Idempotency | None) -> AskedJob:
     """A body of POST /jobs, and X-Deadline-Ms if it was sent. Raises InvalidJob, and Problem (400) for an X-Deadline-Ms that is none."""
     said = asking.form(body)
-    return AskedJob(
-        type=said.type,
-        params=said.params,
-        labels=said.labels,
+    return asking.asked(
+        said,
         client=origin.client.name,
-        timeout_seconds=said.timeout_seconds,
-        max_wait_seconds=said.max_wait_seconds,
         deadline_seconds=remaining_seconds(said.deadline_seconds, remaining_ms),
         deadline_at=said.deadline_at,
         idempotency=key,
         request_id=origin.request_id,
         traceparent=origin.traceparent,
-        priority=said.priority,
-        flow=said.flow,
     )
 
 

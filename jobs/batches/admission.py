@@ -16,12 +16,13 @@ from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
-from jobs.admission import JobQuota, Rejected, Submission, ageing_seconds, interval, over_quota, share_of
+from jobs.admission import JobQuota, Rejected, ageing_seconds, interval, over_quota, share_of
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.decision import Share
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.refusals import LASTING
+from jobs.door.submission import Submission
 from jobs.models import ApiClient
 from jobs.states import Refusal
 

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
 from jobs import costs, limit_keys, registry
-from jobs.admission import Submission
 from jobs.classes import CostClass
 from jobs.door import weighing
 from jobs.door.forms import JobForm
 from jobs.door.idempotency import Idempotency
 from jobs.door.invalid import InvalidJob, UnknownType, places
+from jobs.door.submission import Said, Submission, said_of
 from jobs.files import uploads
 from jobs.models import ApiClient
 from jobs.registry import JobType
@@ -21,23 +21,16 @@ from jobs.registry import JobType
 IN_PROCESS = "(in-process)"  # the client of calls that name none; no caller over HTTP is called so, unless somebody gives it a key
 
 
-@dataclass(frozen=True)
-class AskedJob:
+@dataclass(frozen=True, kw_only=True)
+class AskedJob(Said):
     """One job as it was asked for. `params` and `labels` are what JSON makes of them; None is what the type or its class says."""
 
-    type: str
-    params: dict[str, Any]
-    labels: dict[str, str]
     client: str = IN_PROCESS
     timeout_seconds: float | None = None
     max_wait_seconds: float | None = None
     deadline_seconds: float | None = None  # of this and deadline_at, the earlier counts
     deadline_at: datetime | None = None
     idempotency: Idempotency | None = None
-    request_id: str = ""
-    traceparent: str = ""
-    priority: int = 0
-    flow: str = ""
 
     @property
     def key(self) -> str | None:
@@ -50,6 +43,31 @@ def form(said: Any) -> JobForm:
         return JobForm.model_validate(said)
     except ValidationError as error:
         raise InvalidJob("invalid_request", "This is not a job to submit.", places(error)) from None
+
+
+class Beside(TypedDict):
+    """Of an AskedJob, what each way in has in its own way."""
+
+    client: str
+    deadline_seconds: float | None
+    deadline_at: datetime | None
+    idempotency: Idempotency | None
+    request_id: str
+    traceparent: str
+
+
+def asked(said: JobForm, **beside: Unpack[Beside]) -> AskedJob:
+    """What a form says, and what is said beside it."""
+    return AskedJob(
+        type=said.type,
+        params=said.params,
+        labels=said.labels,
+        flow=said.flow,
+        priority=said.priority,
+        timeout_seconds=said.timeout_seconds,
+        max_wait_seconds=said.max_wait_seconds,
+        **beside,
+    )
 
 
 def submission(
@@ -66,23 +84,17 @@ def submission(
     params, cost_class = _weighed(job_type, asked.params, owner, named_before=outbox_id is not None)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
     return Submission(
+        **said_of(asked),
         client=client,
-        type=job_type.name,
         cost_class=cost_class,
-        params=asked.params,
         timeout_seconds=timeout_seconds,
         max_wait_seconds=max_wait_seconds,
-        labels=asked.labels,
         deadline_in_seconds=None if asked.deadline_seconds is None else max(0.0, asked.deadline_seconds),
         deadline_at=asked.deadline_at,
         max_attempts=job_type.max_attempts,
         max_deliveries=job_type.max_deliveries,
-        request_id=asked.request_id,
-        traceparent=asked.traceparent,
         idempotency=asked.idempotency,
         outbox_id=outbox_id,
-        flow=asked.flow,
-        priority=asked.priority,
         declared_cost_seconds=_cost(job_type, params, timeout_seconds),
         limit_keys=limit_keys.of(job_type, params),
     )

@@ -20,12 +20,13 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from pydantic import BaseModel
 
+from jobs import entrance
 from jobs.admission import Admitted, Rejected, Replayed
-from jobs.door import asking, entrance
+from jobs.door import asking
 from jobs.door.asking import IN_PROCESS, AskedJob
-from jobs.door.entrance import Answer, RateLimited
 from jobs.door.idempotency import BadKey, Mismatch
 from jobs.door.invalid import InvalidJob
+from jobs.entrance import Answer, RateLimited
 from jobs.files import uploads
 from jobs.files.room import NoRoom
 from jobs.files.spool import Spool, SpoolFull

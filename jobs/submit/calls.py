@@ -50,20 +50,14 @@ def read(type: str, params: Mapping[str, Any] | BaseModel | None, options: Optio
     body = {"type": type, "params": _plain(params), "labels": _plain(options.get("labels"))}
     said = asking.form(_as_json(body | {name: value for name, value in options.items() if name in _IN_A_BODY}))
     key = options.get("key")
-    return AskedJob(
-        type=said.type,
-        params=said.params,
-        labels=said.labels,
+    return asking.asked(
+        said,
         client=options.get("client", IN_PROCESS),
-        timeout_seconds=said.timeout_seconds,
-        max_wait_seconds=said.max_wait_seconds,
         deadline_seconds=said.deadline_seconds,
         deadline_at=_within_reach(options.get("deadline_at")),
         idempotency=None if key is None else idempotency.of_call(key, said.model_dump(mode="json")),
         request_id=str(get_contextvars().get("request_id", ""))[:128],
         traceparent=traces.accepted(options.get("traceparent", "")),
-        priority=said.priority,
-        flow=said.flow,
     )
 
 

@@ -17,14 +17,15 @@ from django.db.models import Count, DateTimeField, F, Min, Q, QuerySet, Value
 from django.db.models.functions import Least, Now
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import telemetry
+from jobs import entrance, telemetry
 from jobs.admission import Admitted, EntryGone, Rejected, Replayed
-from jobs.door import asking, entrance
+from jobs.door import asking
 from jobs.door.asking import IN_PROCESS, AskedJob
-from jobs.door.entrance import RateLimited
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.invalid import InvalidJob
 from jobs.door.refusals import LASTING
+from jobs.door.submission import said_of
+from jobs.entrance import RateLimited
 from jobs.models import ApiClient, Job, OutboxEntry
 from jobs.registry import AuthorsFault
 from jobs.submit import calls
@@ -61,20 +62,14 @@ def write(asked: AskedJob, keep_trying_seconds: float | None) -> UUID:
     deadline_at = _deadline(asked)
     until = Now() + timedelta(seconds=patience)
     entry = OutboxEntry.objects.create(
+        **said_of(asked),
         client=client,
-        type=asked.type,
         cost_class=cost_class.name,
-        params=asked.params,
-        labels=asked.labels,
         timeout_seconds=asked.timeout_seconds,
         max_wait_seconds=asked.max_wait_seconds,
         deadline_at=deadline_at,
-        priority=asked.priority,
-        flow=asked.flow,
         key=asked.key or "",
         fingerprint=asked.idempotency.fingerprint if asked.idempotency else "",
-        request_id=asked.request_id,
-        traceparent=asked.traceparent,
         try_until=until if deadline_at is None else Least(until, deadline_at),
     )
     if connection.in_atomic_block:
@@ -200,17 +195,11 @@ def _is_counted(entry: OutboxEntry) -> bool:
 
 def _as_asked(entry: OutboxEntry) -> AskedJob:
     return AskedJob(
-        type=entry.type,
-        params=entry.params,
-        labels=entry.labels,
+        **said_of(entry),
         timeout_seconds=entry.timeout_seconds,
         max_wait_seconds=entry.max_wait_seconds,
         deadline_at=entry.deadline_at,
-        priority=entry.priority,
-        flow=entry.flow,
         idempotency=Idempotency(entry.key, entry.fingerprint) if entry.key else None,
-        request_id=entry.request_id,
-        traceparent=entry.traceparent,
     )
 
 

@@ -8,11 +8,12 @@ from uuid import uuid4
 from django.db import connection, transaction
 
 from jobs import classes
-from jobs.admission import Admitted, Rejected, Replayed, Submission
+from jobs.admission import Admitted, Rejected, Replayed
 from jobs.door import asking
 from jobs.door.asking import AskedJob
-from jobs.door.entrance import Answer
 from jobs.door.idempotency import Mismatch
+from jobs.door.submission import Submission
+from jobs.entrance import Answer
 from jobs.models import ApiClient, Job
 from jobs.states import Refusal, State
 from jobs.submit import Deferred

@@ -10,9 +10,10 @@ from pathlib import Path
 from uuid import UUID
 
 from jobs import admission, batches, lifecycle, sweeps, tally, turns
-from jobs.admission import Rejected, Submission
+from jobs.admission import Rejected
 from jobs.batches import BatchSubmission
 from jobs.door.idempotency import Idempotency, Mismatch
+from jobs.door.submission import Submission
 from jobs.models import Job, WorkerNode
 from jobs.submit import outbox
 from tests import job_rows

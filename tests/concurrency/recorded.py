@@ -8,7 +8,8 @@ from pathlib import Path
 from uuid import UUID
 
 from jobs import admission, lifecycle
-from jobs.admission import Admitted, Rejected, Replayed, Submission
+from jobs.admission import Admitted, Rejected, Replayed
+from jobs.door.submission import Submission
 from jobs.lifecycle import Claim, Outcome
 from jobs.models import Attempt, Job, WorkerNode
 from jobs.states import State

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jobs import admission, lifecycle, queries, telemetry
-from jobs.admission import Admitted, Rejected, Replayed, Submission
+from jobs.admission import Admitted, Rejected, Replayed
 from jobs.door import idempotency, quotas
 from jobs.door.idempotency import Idempotency
 from jobs.door.quotas import Rate
+from jobs.door.submission import Submission
 from jobs.models import ApiClient, Job
 from jobs.states import State
 
