@@ -6,16 +6,16 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import batches, telemetry
+from jobs import batches, entrance
 from jobs.api import batch_bodies, refused, submits, waiting
 from jobs.api.bodies import json_of
 from jobs.api.errors import Problem, changing_something
 from jobs.api.serializers import batch_address
 from jobs.api.view import View, caller_of, may_read, vary, when_to_ask
 from jobs.api.waiting import Hold
-from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, Seen
-from jobs.door import idempotency, quotas
-from jobs.door.quotas import Rate
+from jobs.batches import BatchAdmitted, BatchRejected, BatchReplayed, BatchSubmission, Seen
+from jobs.door.idempotency import Idempotency
+from jobs.entrance import NeverTogether, RateLimited
 from jobs.keys import CANCEL, READ, SUBMIT
 from jobs.row_locks import RowHeld
 
@@ -28,26 +28,38 @@ class Batches(View):
             return _after_the_wait(request, hold)
         body = json_of(request)
         submits.refuse_unreadable_deadline(request)
-        key = submits.key_of(request, body)
-        if key is not None and (known := idempotency.batch_under(caller_of(request).pk, key)) is not None:
-            return _replayed(request, known)
-        rate = _counted(request, body)
-        deadline, passed = request.headers.get("X-Deadline-Ms"), None if rate is None else rate.passed
-        submission = batch_bodies.batch(body, submits.origin_of(request), deadline, key, passed)
-        waiting.refuse_deadlock(request, *{item.cost_class.name for item in submission.items.values()})
-        with changing_something():
-            answer = batches.submit(submission)
-        headers = {} if rate is None else refused.rate_headers(rate)
-        match answer:
-            case BatchRejected():
-                raise refused.batch(answer)
+        key, (jobs, atomic) = submits.key_of(request, body), batch_bodies.asked_for(body)
+        entered = entrance.come_in_together(
+            caller_of(request),
+            key,
+            jobs,
+            lambda passed: _submission(request, body, key, passed),
+            atomic=atomic,
+            admitting=changing_something(),
+        )
+        headers = {} if entered.rate is None else refused.rate_headers(entered.rate)
+        match entered.answer:
+            case BatchRejected() as rejected:
+                raise refused.batch(rejected)
+            case NeverTogether() as never:
+                raise refused.never_together(never)
+            case RateLimited() if entered.rate is not None:
+                raise refused.rate_limited(entered.rate)
             case BatchReplayed(batch_id):
                 return _replayed(request, batch_id, **headers)
             case BatchAdmitted(batch_id, free):
-                members = {} if submission.atomic else {"room": dict(free)}
+                members = {} if atomic else {"room": dict(free)}
                 return _accepted_or_held(
                     request, _seen(request, batch_id), members, headers, new=True, keyed=key is not None
                 )
+        raise AssertionError("nobody is held back by a rate that was not counted")
+
+
+def _submission(request: Request, body: Any, key: Idempotency | None, passed: int | None) -> BatchSubmission:
+    deadline = request.headers.get("X-Deadline-Ms")
+    submission = batch_bodies.batch(body, submits.origin_of(request), deadline, key, passed)
+    waiting.refuse_deadlock(request, *{item.cost_class.name for item in submission.items.values()})
+    return submission
 
 
 class OneBatch(View):
@@ -75,23 +87,6 @@ def _cancel(batch_id: UUID) -> None:
             batches.cancel(batch_id)
     except RowHeld:
         raise Problem.held("batch") from None
-
-
-def _counted(request: Request, body: Any) -> Rate | None:
-    """Every job of the batch counts. Raises Problem when none may pass, or never all."""
-    jobs, atomic = batch_bodies.asked_for(body)
-    client = caller_of(request)
-    for most, what in (
-        (client.submits_per_minute, "submit {} jobs a minute"),
-        (client.max_jobs, "have {} jobs at once"),
-    ):
-        if atomic and most is not None and jobs > most:
-            raise refused.too_large(f"This client may {what.format(most)}; these are {jobs}.")
-    rate = quotas.count_submit(client, jobs, some=not atomic)
-    if rate is not None and not rate.allowed:
-        telemetry.RATE_LIMITED.inc()
-        raise refused.rate_limited(rate)
-    return rate
 
 
 def _seen(request: Request, batch_id: UUID) -> Seen:

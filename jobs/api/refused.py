@@ -8,6 +8,7 @@ from jobs.batches import BatchRejected
 from jobs.decision import Share
 from jobs.door.quotas import WINDOW_SECONDS, Rate
 from jobs.door.refusals import REFUSALS
+from jobs.entrance import NeverTogether
 
 _OF_A_CLASS = {
     "deadline_unreachable",
@@ -164,6 +165,11 @@ def _none_admitted(answer: BatchRejected) -> Problem:
     problem.members["results"] = {name: item(said) for name, said in answer.items.items()}
     problem.members["room"] = dict(answer.free)
     return problem
+
+
+def never_together(never: NeverTogether) -> Problem:
+    may = {"submits_per_minute": f"submit {never.most} jobs a minute", "max_jobs": f"have {never.most} jobs at once"}
+    return too_large(f"This client may {may[never.quota]}; these are {never.jobs}.")
 
 
 def too_large(why: str) -> Problem:
