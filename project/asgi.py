@@ -19,6 +19,7 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 from django.urls import get_resolver
 
+from project.callers import Callers
 from project.limits import Limits
 from project.places import Share
 from project.serving import Keys, ThreadBridge
@@ -103,7 +104,8 @@ def _application() -> ThreadBridge:
         pace=Pace(settings.WEIGHBRIDGE_ARRIVAL_SECONDS, UPLOAD_BYTES_PER_SECOND),
     )
     keys = Keys(waited=WAITED, arrived=ARRIVED, earlier=EARLIER)
-    return ThreadBridge(handler, _own_answer, limits, keys, request_id, _when_told_to_stop)
+    callers = Callers(session_cookie=settings.SESSION_COOKIE_NAME)
+    return ThreadBridge(handler, _own_answer, limits, keys, request_id, _when_told_to_stop, callers)
 
 
 def _when_told_to_stop(act: Callable[[], object]) -> None:

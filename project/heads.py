@@ -41,9 +41,14 @@ def request_id(scope: Message) -> str:
     return _given(scope, REQUEST_ID)[0].decode("latin-1")
 
 
-def credentials(scope: Message) -> bytes:
-    """Empty for who has none."""
-    return b",".join(_given(scope, b"authorization"))
+def credentials(scope: Message, session_cookie: str) -> bytes:
+    """A key, or what people have in its place; empty for who has neither."""
+    return b",".join(_given(scope, b"authorization")) or _cookie(scope, session_cookie)
+
+
+def _cookie(scope: Message, wanted: str) -> bytes:
+    parts = (part.partition(b"=") for line in _given(scope, b"cookie") for part in line.split(b";"))
+    return next((part for part in parts if part[0].strip() == wanted.encode()), (b"", b"", b""))[2].strip()
 
 
 def _given(scope: Message, wanted: bytes) -> list[bytes]:

@@ -59,6 +59,7 @@ class ThreadBridge:
         keys: Keys = KEYS,
         named: Callable[[str], str] = lambda given: given,
         when_told_to_stop: Callable[[Callable[[], object]], None] = lambda act: None,
+        callers: Callers | None = None,
     ) -> None:
         """`own_answer` makes the answer to a request that is not passed on, from a status and the request's id.
 
@@ -71,7 +72,7 @@ class ThreadBridge:
         self._own_answer = own_answer
         self._limits = limits
         self._turns = Turns(application, limits)
-        self._callers = Callers()
+        self._callers = callers or Callers()
         self._bodies = Bodies(limits)
         self._transfers = Transfers(limits)
         self._may_store = asyncio.Semaphore(min(limits.stored, limits.threads))

@@ -7,9 +7,10 @@ project/serving.py. Elsewhere that is done here.
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from typing import Any
 
 import structlog
 from django.http import HttpRequest, HttpResponse
@@ -56,6 +57,8 @@ class RequestId:
         else:
             record.answered()
         response.headers["X-Request-Id"] = name
+        if (person := _person_in(request)) is not None:
+            response.owner = person  # type: ignore[attr-defined]
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
@@ -90,6 +93,14 @@ class Record:
 def _began(request: HttpRequest) -> float:
     earlier = request.META.get(EARLIER)
     return earlier.began if isinstance(earlier, Record) else time.perf_counter()
+
+
+def _person_in(request: HttpRequest) -> Hashable:
+    """Who is logged in, if anybody had to ask; a server that counts what callers hold is told, as of clients (jobs/api/view.py)."""
+    user: Any = getattr(
+        request, "_cached_user", None
+    )  # where Django keeps it: its `user` would ask the database only now
+    return ("person", user.pk) if getattr(user, "is_authenticated", False) else None
 
 
 def _route(request: HttpRequest) -> str:

@@ -68,3 +68,8 @@ def test_every_answer_to_a_key_that_is_good_says_whose_it_is(api: InProcessApi) 
         (400, api.client.pk),
         (404, api.client.pk),
     ]
+
+
+def test_an_answer_of_the_admin_says_who_is_logged_in(admin_client: Client, admin_user: Any) -> None:
+    assert admin_client.get("/admin/").owner == ("person", admin_user.pk)  # type: ignore[attr-defined]
+    assert not hasattr(Client().get("/admin/login/"), "owner")

@@ -37,6 +37,15 @@ def test_a_key_that_is_not_good_any_more_is_a_stranger_s_again() -> None:
     assert callers.owner_of(asking("a")) is None
 
 
+def test_a_person_is_known_by_its_session_and_by_no_other_cookie() -> None:
+    callers = Callers()
+    inside = scope(headers={"Cookie": "csrftoken=x; sessionid=abc"})
+    callers.learn(inside, answer(200, 7))
+    assert callers.owner_of(scope(headers={"Cookie": "sessionid=abc; csrftoken=other"})) == 7
+    for cookie in ("sessionid=other", "csrftoken=abc", "xsessionid=abc", "sessionid="):
+        assert callers.owner_of(scope(headers={"Cookie": cookie})) is None
+
+
 def test_who_has_no_key_stays_a_stranger() -> None:
     callers = Callers()
     callers.learn(asking(None), answer(200, 7))
