@@ -12,11 +12,13 @@ RETURNS TABLE (part double precision, part_of_holders double precision, held int
         WHERE cost_class = p_cost_class AND (state = 'running' OR state = 'queued' AND (start_by IS NULL OR start_by > clock_timestamp()))
         GROUP BY client_id
     ), seen AS (
-        SELECT client_id FROM live
-        UNION SELECT share.client_id FROM jobs_fairshare share
-              WHERE share.cost_class = p_cost_class AND share.used_at > statement_timestamp() - interval '60 seconds'
-        UNION SELECT unnest(p_refused)
-        UNION SELECT p_client
+        SELECT came.client_id, bool_or(came.holds) AS holds FROM (
+            SELECT client_id, true AS holds FROM live
+            UNION ALL SELECT share.client_id, false FROM jobs_fairshare share
+                      WHERE share.cost_class = p_cost_class AND share.used_at > statement_timestamp() - interval '60 seconds'
+            UNION ALL SELECT unnest(p_refused), false
+            UNION ALL SELECT p_client, true  -- with the job that it asks for
+        ) came GROUP BY 1
     ), named AS (
         SELECT DISTINCT each.key FROM unnest(p_named) AS each (key)
         WHERE EXISTS (SELECT 1 FROM jobs_limitkey WHERE pattern = each.key OR right(pattern, 1) = '*' AND starts_with(each.key, left(pattern, -1)))
@@ -35,6 +37,6 @@ RETURNS TABLE (part double precision, part_of_holders double precision, held int
            coalesce((SELECT live.work_seconds FROM live WHERE live.client_id = p_client), 0)::float8,
            coalesce((SELECT jsonb_object_agg(limited.key, limited.jobs) FROM limited), '{}')
     FROM (SELECT sum(client.weight) FILTER (WHERE client.id = p_client) AS own, sum(client.weight) AS of_all,
-                 sum(client.weight) FILTER (WHERE client.id = p_client OR EXISTS (SELECT 1 FROM live WHERE live.client_id = client.id)) AS of_holders
+                 sum(client.weight) FILTER (WHERE seen.holds) AS of_holders
           FROM seen JOIN jobs_apiclient client ON client.id = seen.client_id) weights
 $$;
