@@ -223,14 +223,14 @@ def test_what_an_unexpected_error_says_is_not_logged(api: InProcessApi, add_type
     assert "4242" not in str(lines)
 
 
-@pytest.mark.parametrize("named", ["lite", None, ["light"]])
-def test_an_undeclared_class_is_the_authors_fault_and_named_in_the_log(
-    api: InProcessApi, add_type: Any, named: Any
+@pytest.mark.parametrize(("named", "told_as"), [("lite", "a str"), (None, "None"), (["light"], "a list")])
+def test_an_undeclared_class_is_the_authors_fault_and_told_in_the_log_without_what_may_be_params(
+    api: InProcessApi, add_type: Any, named: Any, told_as: str
 ) -> None:
     add_type("tests.lost", cost_class=lambda params: named)
     with capture_logs() as lines:
         problem(api.post("tests.lost"), 500, "internal_error")
     told = [line for line in lines if line["event"] == "undeclared_class"]
     assert [(line["type"], line["log_level"]) for line in told] == [("tests.lost", "error")]
-    assert f"asks for cost class {named!r}" in told[0]["error"]
+    assert f"asks for cost class {told_as};" in told[0]["error"]
     assert not Job.objects.exists()

@@ -67,7 +67,9 @@ def test_no_key_lies_in_redis_in_the_clear_and_everything_there_expires() -> Non
         names = sorted(server.scan_iter("weighbridge:turns*"))
         assert len(names) == 5
         assert all(0 < server.ttl(name) <= 600 for name in names)
-        assert "secret" not in str([names, *(server.zrange(name, 0, -1) for name in names if name.endswith(("at", "until", "all")))])
+        assert "secret" not in str(
+            [names, *(server.zrange(name, 0, -1) for name in names if name.endswith(("at", "until", "all")))]
+        )
 
 
 def test_what_a_client_leaves_in_redis_is_bounded() -> None:
