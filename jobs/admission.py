@@ -19,7 +19,7 @@ from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.decision import Share
 from jobs.door.idempotency import Mismatch
-from jobs.door.refusals import REFUSALS
+from jobs.door.refusals import BY_OPERATORS, REFUSALS
 from jobs.door.submission import Submission
 from jobs.models import Job
 from jobs.states import Refusal, State
@@ -32,12 +32,13 @@ class EntryGone(Exception):
 @dataclass(frozen=True)
 class Admitted:
     """`ahead`: jobs that wait before it, by the rank that it was given; `room`: as it was counted, with it. `starts_in_seconds`: when it would
-    probably start; None: that is not known."""
+    probably start; None: that is not known. `paused`: it does not start before an operator resumes its class or type."""
 
     job: Job
     ahead: int = 0
     room: Room | None = None
     starts_in_seconds: float | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Rejected:
 
 # class, type, params, … of one job in; the verdict, the room it was taken on and the new row's own values out.
 _ADMIT = """
-SELECT verdict, waiting, running, slots, work_seconds, starts_in, share, job_id, accepted_at, start_by, deadline_at, expected, counts, ahead
+SELECT verdict, waiting, running, slots, work_seconds, starts_in, share, job_id, accepted_at, start_by, deadline_at, expected, counts, ahead, paused
 FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
               %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
               %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
@@ -121,15 +122,17 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
         return _counted(over_quota(submission, JobQuota(submission.client.max_jobs, 0)))
     if arrival.returned:
         tally.returned(submission.cost_class.name, admitted=verdict == "admitted")
+    if verdict in BY_OPERATORS:
+        return _counted(refused_by_operator(verdict, submission.cost_class))
     if verdict != "admitted":
         return _refused(verdict, room, submission, starts_in, share, arrival.kept)
     tally.admitted(submission.cost_class.name)
-    if room.slots:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
+    *row, ahead, paused = born
+    if room.slots and not paused:  # nobody would take the wake-up; the sweep sends one when there is somebody (P14)
         wakeups.after_commit(submission.cost_class.name)
-    *row, ahead = born
     job = _as_row(submission, room.bound(submission.cost_class.max_waiting - arrival.kept), *row)
     job.estimated_start_at = None if starts_in is None else job.accepted_at + timedelta(seconds=starts_in)
-    return Admitted(job, ahead, room, starts_in)
+    return Admitted(job, ahead, room, starts_in, paused)
 
 
 def _ask(submission: Submission, kept: int) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
@@ -188,6 +191,11 @@ def interval(seconds: float | None) -> timedelta | None:
 
 def over_quota(submission: Submission, quota: JobQuota) -> Rejected:
     return Rejected("too_many_jobs", submission.cost_class.retry_after_seconds, submission.cost_class, quota=quota)
+
+
+def refused_by_operator(reason: Any, cost_class: CostClass) -> Rejected:
+    """Nothing is counted, and when it is over nobody knows."""
+    return Rejected(reason, queries.RESUMED_IN_SECONDS, cost_class)
 
 
 def share_of(told: str | None) -> Share | None:

@@ -1,4 +1,4 @@
-"""Cost classes: what settings declare, what the environment overrides, checked before anything runs.
+"""Cost classes: what settings declare, what the environment overrides, checked before anything runs; and what of it operators may override while it runs.
 
 `COST_CLASSES` in settings maps a name to its numbers; `WEIGHBRIDGE_<CLASS>_<FIELD>` sets one of them
 from the environment. Both go through the same ranges.
@@ -72,6 +72,9 @@ RANGES: dict[str, Range] = {
     "nice": Whole(0, 19),
     "stop_grace_seconds": Seconds(0.1, _DAY),
 }
+# What operators may override while everything runs (jobs/control/). Not processes, which are not started by a number (P4), nor the ceiling, which
+# running workers have in their Celery's own time limit (P30).
+LIVE_LIMITS = ("max_waiting", "max_backlog_seconds", "max_wait_seconds", "timeout_seconds")
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,18 @@ class CostClass:
         """The most expected work that may wait before a job, in seconds of all its slots together (P5)."""
         return self.max_wait_seconds * BACKLOG_SHARE if self.max_backlog_seconds is None else self.max_backlog_seconds
 
+    def overridden(self, numbers: Mapping[str, Any]) -> "CostClass":
+        """With those of these LIVE_LIMITS numbers that are not None. The ceiling holds whatever it was when they were set."""
+        given = {field: numbers[field] for field in LIVE_LIMITS if numbers.get(field) is not None}
+        if "timeout_seconds" in given:
+            given["timeout_seconds"] = min(given["timeout_seconds"], self.ceiling_seconds)
+        return replace(self, **given) if given else self
+
+    def live(self, field: str) -> int | float:
+        """The value that counts of one of LIVE_LIMITS."""
+        value: int | float = self.backlog_seconds if field == "max_backlog_seconds" else getattr(self, field)
+        return value
+
 
 @cache
 def declared() -> dict[str, CostClass]:
@@ -126,6 +141,23 @@ def declared() -> dict[str, CostClass]:
 
 def get(name: str) -> CostClass:
     return declared()[name]
+
+
+def live_value(name: str, field: str, value: object) -> int | float:
+    """What an operator sets one of LIVE_LIMITS to, in the ranges that hold for settings. Raises WrongSetting."""
+    called = f"{field} of class {name}"
+    read: int | float = RANGES[field].read(called, value)
+    ceiling = get(name).ceiling_seconds
+    if field == "timeout_seconds" and read > ceiling:
+        raise WrongSetting(called, value, f"at most the class's ceiling_seconds, {ceiling:g}")
+    return read
+
+
+def source(name: str, field: str) -> str:
+    """Where a declared number comes from: `environment`, `settings` or `default`."""
+    if variable(name, field) in os.environ:
+        return "environment"
+    return "settings" if field in settings.COST_CLASSES[name] else "default"
 
 
 def stop_grace_seconds(name: str) -> float:

@@ -1,5 +1,5 @@
 """The one way in, for one job and for many: the checks in their order (P7). Authenticated and read it is already; then its key, its client's rate,
-whether it is a job at all, and admission.
+whether it is a job at all, and admission. What a suspended client sends is refused by admission, and not for its rate.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def come_in(
     """
     if key is not None and (known := idempotency.job_under(client.pk, key)) is not None:
         return Entered(Replayed(_as_it_is(known)))
-    rate = None if counted else quotas.count_submit(client)
+    rate = None if counted or client.suspended_at is not None else quotas.count_submit(client)
     if rate is not None and not rate.allowed:
         return Entered(_limited(rate), rate)
     asked_for = submission()
@@ -90,9 +90,10 @@ def come_in_together(
     """
     if key is not None and (known := idempotency.batch_under(client.pk, key)) is not None:
         return Entered(BatchReplayed(known))
-    if atomic and (never := _never_together(client, jobs)) is not None:
+    suspended = client.suspended_at is not None
+    if atomic and not suspended and (never := _never_together(client, jobs)) is not None:
         return Entered(never)
-    rate = quotas.count_submit(client, jobs, some=not atomic)
+    rate = None if suspended else quotas.count_submit(client, jobs, some=not atomic)
     if rate is not None and not rate.allowed:
         return Entered(_limited(rate), rate)
     asked_for = submission(None if rate is None else rate.passed)

@@ -8,14 +8,15 @@ from typing import Any
 
 
 class Kept:
-    """Answers of `ask` by cost class, asked anew after a second: a flood of refusals costs one query.
+    """Answers of `ask` by cost class, asked anew after a second, or so many: a flood of refusals costs one query.
 
     One caller at a time asks for a class, and no lock is held meanwhile. The others are given the old answer, or
     wait for the new one if there is none, so that a database that does not answer is waited for once, by all together.
     """
 
-    def __init__(self, ask: Callable[[str], Any]) -> None:
+    def __init__(self, ask: Callable[[str], Any], seconds: float = 1.0) -> None:
         self._ask = ask
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._answers: dict[str, tuple[float, Any]] = {}
         self._asking: dict[str, Future[Any]] = {}
@@ -24,7 +25,7 @@ class Kept:
         with self._lock:
             kept = self._answers.get(cost_class)
             asking = self._asking.get(cost_class)
-            if kept is not None and (asking is not None or time.monotonic() - kept[0] <= 1):
+            if kept is not None and (asking is not None or time.monotonic() - kept[0] <= self._seconds):
                 return kept[1]
             if asking is None:
                 ours = self._asking[cost_class] = Future[Any]()

@@ -13,12 +13,16 @@ from django.db.models.functions import Now
 
 from jobs import capacity, classes, costs, decision
 from jobs.capacity import DRAIN_WINDOW_SECONDS, RETRY_AFTER_CAP_SECONDS, Room
-from jobs.classes import CostClass
+from jobs.classes import LIVE_LIMITS, CostClass
 from jobs.decision import Share
 from jobs.files import artifacts
 from jobs.kept import Kept
 from jobs.models import Job
 from jobs.states import LIVE, State
+
+RESUMED_IN_SECONDS = (
+    30  # told to who is refused by an operator's word: nobody knows, and to look twice a minute costs nothing
+)
 
 
 def room(cost_class: str) -> Room:
@@ -84,10 +88,12 @@ class ClassView:
     room: Room
     workers: int  # live nodes, those that are stopping too
     observed_at: datetime
+    paused: bool = False
+    draining: bool = False
 
     @property
     def accepting(self) -> bool:
-        return self.cost_class.free(self.room) > 0
+        return not self.draining and self.cost_class.free(self.room) > 0
 
     @property
     def throughput_per_second(self) -> float | None:
@@ -97,13 +103,15 @@ class ClassView:
     @property
     def retry_after_seconds(self) -> int:
         """What somebody would be told who was refused now."""
+        if self.draining:
+            return RESUMED_IN_SECONDS
         return retry_after_seconds(self.cost_class, self.room)
 
     def wait_seconds(self, sure: float) -> float | None:
         """How long a job that comes now would wait at most with this probability, behind all others; None: that is not known."""
         departures = self.room.waiting + self.room.running + 1 - self.room.slots
         mean = costs.mean_seconds(self.cost_class.name)
-        if self.room.slots == 0 or (departures > 0 and mean is None):
+        if self.paused or self.room.slots == 0 or (departures > 0 and mean is None):
             return None
         return capacity.start_seconds(departures, self.room.slots, mean or 0.0, sure)
 
@@ -113,13 +121,16 @@ def _look_at(cost_class: str) -> ClassView:
     arguments: dict[str, Any] = {"cost_class": cost_class, "beat": beat()}
     with connection.cursor() as cursor:
         cursor.execute(_VIEW, arguments)
-        workers, observed_at, *counted = cursor.fetchone()
-    return ClassView(declared, Room(*counted), workers, observed_at)
+        workers, observed_at, waiting, running, slots, work_seconds, paused, draining, *live = cursor.fetchone()
+    counted = Room(waiting, running, slots, work_seconds)
+    now = declared.overridden(dict(zip(LIVE_LIMITS, live, strict=True)))
+    return ClassView(now, counted, workers, observed_at, paused, draining)
 
 
-_VIEW = """
-SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots, work_seconds
-FROM class_room_v1(%(cost_class)s, %(beat)s)
+_VIEW = f"""
+SELECT (SELECT count(*) FROM live_nodes_v1(%(cost_class)s, %(beat)s)), statement_timestamp(), waiting, running, slots, work_seconds,
+       control.paused_at IS NOT NULL, control.draining_at IS NOT NULL, {", ".join(f"control.{field}" for field in LIVE_LIMITS)}
+FROM class_room_v1(%(cost_class)s, %(beat)s) LEFT JOIN jobs_classcontrol control ON control.cost_class = %(cost_class)s
 """
 
 class_view: Callable[[str], ClassView] = Kept(_look_at)
@@ -156,12 +167,14 @@ def claimable(cost_class: str, types: Collection[str] | None = None) -> int:
         return int(cursor.fetchone()[0])
 
 
-# A job that a limit holds is none of them (P12, P14): it is woken by the end of what holds it.
+# A job that a limit or an operator holds is none of them (P12, P14): it is woken by the end of what holds it, or by who lets it go.
 _CLAIMABLE = """
 SELECT count(*) FROM jobs_job, held_v1(%(cost_class)s) held
 WHERE NOT limit_keys && held.keys AND client_id <> ALL(held.clients) AND cost_class = %(cost_class)s AND state = 'queued' AND available_at <= clock_timestamp()
   AND (start_by IS NULL OR start_by > clock_timestamp())
   AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s::text[]))
+  AND type <> ALL (array(SELECT control.type FROM jobs_typecontrol control WHERE control.paused_at IS NOT NULL))
+  AND NOT EXISTS (SELECT 1 FROM jobs_classcontrol control WHERE control.cost_class = %(cost_class)s AND control.paused_at IS NOT NULL)
 """
 
 

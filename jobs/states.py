@@ -57,6 +57,10 @@ Refusal = Literal[  # why no job was made
     "deadline_unreachable",
     "idempotency_in_flight",
     "too_many_jobs",
+    # Said by operators.
+    "class_draining",
+    "type_refused",
+    "client_suspended",
     # Of items of a batch, and of a whole one.
     "rate_limited",
     "idempotency_mismatch",

@@ -16,7 +16,8 @@ from jobs.states import State
 @dataclass(frozen=True)
 class Waiting:
     """position: 1 is the next. The instants, the mean's and the one that 19 of 20 such jobs would keep, are the database's; None: not known.
-    held_by: `limit:<key>`, `client_limit` (its client runs as many as it may) or `retry_backoff`; None: nothing but those before it."""
+    held_by: `limit:<key>`, `client_limit` (its client runs as many as it may), `retry_backoff`, or `paused`, by an operator: its class, its type, or
+    whatever its client has waiting; None: nothing but those before it."""
 
     position: int
     starts_at: datetime | None = None
@@ -51,6 +52,8 @@ def at_admission(admitted: Admitted) -> Waiting | None:
     """As the admission saw it, at no round trip more: by the rank that the job was given, though a priority or a flow may bring it on earlier.
     Whether a limit holds it has to be looked up."""
     job, room, starts_in = admitted.job, admitted.room, admitted.starts_in_seconds
+    if admitted.paused:
+        return Waiting(admitted.ahead + 1, held_by=PAUSED)
     if job.limit_keys or job.client.max_running is not None:
         return told(job)
     if room is None or starts_in is None:
@@ -70,7 +73,7 @@ def told(job: Job) -> Waiting | None:
         return None
 
 
-BACKOFF = "retry_backoff"
+BACKOFF, PAUSED = "retry_backoff", "paused"
 
 
 def _mean_known(job: Job) -> bool:
@@ -93,7 +96,7 @@ def _from_now(seen: _Seen, seconds: float) -> datetime:
 
 
 def _look(job: Job) -> _Seen | None:
-    arguments: dict[str, Any] = {"job": job.pk, "beat": queries.beat(), "backoff": BACKOFF}
+    arguments: dict[str, Any] = {"job": job.pk, "beat": queries.beat(), "backoff": BACKOFF, "paused": PAUSED}
     with connection.cursor() as cursor:
         cursor.execute(_WHERE_IT_STANDS, arguments)
         row: Any = cursor.fetchone()
@@ -122,7 +125,8 @@ WITH job AS (
     SELECT rank, turn, row_number() OVER (ORDER BY rank, turn) AS nth FROM own
 )
 SELECT clock_timestamp(), ahead.running, ahead.waiting, ahead.mean_seconds, room.slots,
-       CASE WHEN job.available_at > clock_timestamp() THEN %(backoff)s
+       CASE WHEN client.suspended_at IS NOT NULL OR not_paused_v1(job.cost_class, ARRAY[job.type::text]) = '{}' THEN %(paused)s
+            WHEN job.available_at > clock_timestamp() THEN %(backoff)s
             WHEN job.limit_keys <> '{}' OR client.max_running IS NOT NULL THEN (
                 SELECT coalesce(
                     (SELECT 'limit:' || named.key FROM unnest(job.limit_keys) AS named (key) WHERE named.key = ANY(held.keys) LIMIT 1),

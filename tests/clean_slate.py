@@ -7,6 +7,7 @@ import redis
 from django.conf import settings
 
 from jobs import broker, classes, costs, notify, queries, refused_lately, tally, turns
+from jobs.control import effective
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -20,6 +21,7 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     turns.forget()
     monkeypatch.setattr(turns, "JITTER_SHARE", 0.0)  # so that seconds can be compared
     queries.class_view.forget()  # type: ignore[attr-defined]
+    effective.overrides.forget()  # type: ignore[attr-defined]
     costs.mean_seconds.forget()  # type: ignore[attr-defined]
     monkeypatch.setattr(tally, "WRITTEN_AFTER_SECONDS", 3_600.0)  # its thread would outlive the test, with a connection
     refused_lately.HERE.forget()

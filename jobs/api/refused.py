@@ -11,9 +11,11 @@ from jobs.door.refusals import REFUSALS
 from jobs.entrance import NeverTogether
 
 _OF_A_CLASS = {
+    "class_draining",
     "deadline_unreachable",
     "queue_full",
     "share_full",
+    "type_refused",
     "type_unavailable",
 }  # which say more: what was seen of it
 
@@ -35,6 +37,10 @@ def _unless_lasting(reason: str, after_seconds: int) -> int | None:
 
 def _of_the_class(rejected: Rejected) -> str:
     room, name = rejected.room, rejected.cost_class.name
+    if rejected.reason == "class_draining":
+        return f"An operator lets class {name} take no more jobs for now; what it has taken goes on."
+    if rejected.reason == "type_refused":
+        return "An operator lets no more jobs of this type be taken for now; what was taken goes on."
     if rejected.reason == "unavailable" or room is None:
         return f"So many jobs are being submitted to class {name} that this one got no turn within a second."
     if rejected.reason == "type_unavailable":
@@ -88,6 +94,9 @@ def _of_the_client(rejected: Rejected) -> str:
 
 
 _SENTENCES = {
+    "client_suspended": (
+        "An operator has suspended this client: it can submit nothing, and what it has waiting does not start. It can still read and cancel its jobs."
+    ),
     "deadline_infeasible": "The deadline has already passed.",
     "idempotency_in_flight": "Another request with this Idempotency-Key is being admitted; ask again for what became of it.",
 }

@@ -16,21 +16,31 @@ from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
 from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
-from jobs.admission import JobQuota, Rejected, ageing_seconds, interval, over_quota, share_of
+from jobs.admission import (
+    JobQuota,
+    Rejected,
+    ageing_seconds,
+    interval,
+    over_quota,
+    refused_by_operator,
+    share_of,
+)
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.decision import Share
 from jobs.door.idempotency import Idempotency, Mismatch
-from jobs.door.refusals import LASTING
+from jobs.door.refusals import BY_OPERATORS, LASTING
 from jobs.door.submission import Submission
 from jobs.models import ApiClient
 from jobs.states import Refusal
 
 ADMITTED, REPLAYED, REFUSED = "admitted", "replayed", "refused"
 _OF_AN_ITEM = {
+    "class_draining",
     "deadline_infeasible",
     "deadline_unreachable",
     "share_full",
+    "type_refused",
     "type_unavailable",
 }  # which one of them decides
 
@@ -256,6 +266,8 @@ def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answe
     room = answer.rooms.get(cost_class.name) if answer else None
     if reason in {"unavailable", "idempotency_in_flight"}:
         return Rejected(reason, 1, cost_class)
+    if reason in BY_OPERATORS:
+        return refused_by_operator(reason, cost_class)
     if room is None:
         return Rejected(reason, cost_class.retry_after_seconds, cost_class)
     wanted = sum(one.cost_class.name == cost_class.name for one in submission.items.values())

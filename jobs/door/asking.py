@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from jobs import costs, limit_keys, registry
 from jobs.classes import CostClass
+from jobs.control import effective
 from jobs.door import weighing
 from jobs.door.forms import JobForm
 from jobs.door.idempotency import Idempotency
@@ -75,13 +76,15 @@ def submission(
 ) -> Submission:
     """What the job would be. Raises InvalidJob, and AuthorsFault for what the type's author got wrong.
 
-    ask_database: if not, no upload is looked for that the params name.
+    ask_database: if not, no upload is looked for that the params name, and the class is as it was declared.
     """
     job_type = registry.get(asked.type)
     if job_type is None:
         raise UnknownType(asked.type, registry.names())
     owner = client if ask_database else None
     params, cost_class = _weighed(job_type, asked.params, owner, named_before=outbox_id is not None)
+    if ask_database:
+        cost_class = effective.now(cost_class)
     timeout_seconds, max_wait_seconds = _limits(job_type, cost_class, asked)
     return Submission(
         **said_of(asked),

@@ -21,6 +21,13 @@ class RefusalKind:
 
 REFUSALS = {
     "batch_too_large": RefusalKind("The batch can never be admitted as a whole.", 422),
+    "class_draining": RefusalKind(
+        "The class takes no jobs now.",
+        503,
+        retryable=True,
+        of_item="Its class took no more jobs, by an operator's word.",
+    ),
+    "client_suspended": RefusalKind("This client is suspended.", 403),
     "cost_too_large": RefusalKind("The work does not fit the job's time-out.", 422),
     "deadline_infeasible": RefusalKind(
         "The deadline cannot be met.",
@@ -60,6 +67,9 @@ REFUSALS = {
         retryable=True,
         of_item="The client had as many jobs waiting and running as it may have at once.",
     ),
+    "type_refused": RefusalKind(
+        "This job type is not taken now.", 503, retryable=True, of_item="Its type was not taken, by an operator's word."
+    ),
     "type_unavailable": RefusalKind(
         "No worker runs this job type now.",
         503,
@@ -71,5 +81,6 @@ REFUSALS = {
     "would_deadlock": RefusalKind("This job would wait for itself.", 422),
 }
 
+BY_OPERATORS = frozenset({"class_draining", "client_suspended", "type_refused"})  # whatever room there is
 OF_ITEMS = {code: kind for code, kind in REFUSALS.items() if kind.of_item}
 LASTING = frozenset(code for code, kind in OF_ITEMS.items() if not kind.retryable)  # what no later try can cure

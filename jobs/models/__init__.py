@@ -1,6 +1,7 @@
 """What is true about jobs, by subject; imported from here.
 
 clients     ApiClient, ApiKey
+control     ClassControl, TypeControl, ControlChange: what operators have changed while everything runs
 requests    IdempotencyKey, OutboxEntry: what was asked for, and what came of it
 jobs        Job, Attempt, OnceResult
 batches     Batch, BatchItem
@@ -11,6 +12,7 @@ operations  WorkerNode, Sweep, ClassMinute
 
 from jobs.models.batches import Batch, BatchItem
 from jobs.models.clients import ApiClient, ApiKey
+from jobs.models.control import ClassControl, ControlChange, TypeControl
 from jobs.models.files import Artifact, Upload
 from jobs.models.jobs import Attempt, Job, OnceResult
 from jobs.models.operations import ClassMinute, Sweep, WorkerNode
@@ -24,7 +26,9 @@ __all__ = [
     "Attempt",
     "Batch",
     "BatchItem",
+    "ClassControl",
     "ClassMinute",
+    "ControlChange",
     "FairClock",
     "FairDebt",
     "FairShare",
@@ -36,6 +40,7 @@ __all__ = [
     "OutboxEntry",
     "RunTimes",
     "Sweep",
+    "TypeControl",
     "Upload",
     "WorkerNode",
 ]

@@ -33,9 +33,14 @@ class ApiClient(models.Model):
         help_text="Its share of a class beside the others' (P11).",
     )
 
+    suspended_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since then it may submit nothing, and nothing of it starts."
+    )
+
     class Meta:
         verbose_name = "API client"
         constraints = [models.CheckConstraint(name="client_weighs_something", condition=Q(weight__gt=0))]
+        indexes = [models.Index(fields=["id"], name="client_suspended", condition=Q(suspended_at__isnull=False))]
 
     def __str__(self) -> str:
         return self.name

@@ -68,7 +68,13 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- 2. The client's quota.
+    -- 2. The client: whether it is suspended, and its quota.
+    IF array_position(verdicts, NULL) IS NOT NULL AND EXISTS (
+        SELECT 1 FROM jobs_apiclient client WHERE client.id = p_client AND client.suspended_at IS NOT NULL
+    ) THEN
+        verdict := 'client_suspended';
+        RETURN NEXT; RETURN;
+    END IF;
     IF p_max_jobs IS NOT NULL AND array_position(verdicts, NULL) IS NOT NULL THEN
         of_client := client_places_v1(p_client, p_max_jobs);
         IF p_atomic AND cardinality(array_positions(verdicts, NULL)) > of_client THEN
@@ -80,7 +86,7 @@ BEGIN
         END IF;
     END IF;
 
-    -- 3. Deadlines, then room. First without the classes' locks, since what is plainly refused needs none: of each item only what no other one has a
+    -- 3. What operators have refused, deadlines, then room. First without the classes' locks, since what is plainly refused needs none: of each item only what no other one has a
     -- say in. Then under them, where a place, of the class and of the quota, is spent only by what is admitted.
     began := clock_timestamp();
     cut_off := least(began + p_deadline_in, p_deadline_at);  -- of two, the earlier; NULL if there is none
@@ -95,6 +101,19 @@ BEGIN
                 RETURN NEXT; RETURN;
             END IF;
         END IF;
+        FOR item IN
+            SELECT each.position, each.name, refused.verdict
+            FROM batch_items_v1(p_items) each, LATERAL refused_v1(p_client, each.cost_class, each.type) AS refused (verdict)
+            WHERE verdicts[each.position] IS NULL AND refused.verdict IS NOT NULL ORDER BY each.position
+        LOOP
+            IF p_atomic OR item.verdict = 'client_suspended' THEN
+                verdict := item.verdict;
+                about := item.name;
+                RETURN NEXT; RETURN;
+            END IF;
+            verdicts[item.position] := item.verdict;
+        END LOOP;
+        EXIT WHEN array_position(verdicts, NULL) IS NULL;
         standings := '{}';
         FOR asked IN
             SELECT each.cost_class, max(each.max_waiting) AS max_waiting, max(each.processes) AS processes, max(each.max_backlog) AS max_backlog,

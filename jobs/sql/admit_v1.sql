@@ -4,6 +4,7 @@
 -- granted and sees every admission that held it before. Must be called in autocommit at READ COMMITTED.
 -- p_declared_cost: seconds of work, as its type says; NULL: it says nothing. p_max_backlog: seconds. p_ageing: the seconds of waiting that a
 -- priority of 100 is worth (P11a). p_refused: clients that were refused in the class lately.
+-- Out, of an admitted job: `ahead` of it wait; `paused`: it is accepted, but does not start until an operator resumes its class or type.
 -- Nobody waits longer than a second for a lock: 'idempotency_in_flight' for a key's, SQLSTATE 55P03 for the class's.
 CREATE FUNCTION admit_v1(
     p_client bigint, p_type text, p_cost_class text, p_params jsonb, p_labels jsonb, p_timeout double precision,
@@ -15,7 +16,7 @@ CREATE FUNCTION admit_v1(
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, work_seconds double precision, starts_in double precision,
     job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz, expected double precision, counts double precision,
-    ahead integer, share jsonb
+    ahead integer, share jsonb, paused boolean
 ) LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
 DECLARE
     cost record;
@@ -44,6 +45,12 @@ BEGIN
     END IF;
 
     IF p_max_jobs IS NOT NULL THEN
+        -- Whoever is refused for what an operator said is not told of a quota first.
+        verdict := refused_v1(p_client, p_cost_class, p_type);
+        IF verdict IS NOT NULL THEN
+            RETURN NEXT;
+            RETURN;
+        END IF;
         IF client_places_v1(p_client, p_max_jobs) = 0 THEN
             verdict := 'too_many_jobs';
             RETURN NEXT;
@@ -76,6 +83,10 @@ BEGIN
     END LOOP;
 
     accepted_at := decided.instant;
+    paused := not_paused_v1(p_cost_class, ARRAY[p_type]) = '{}';
+    IF paused THEN
+        starts_in := NULL;  -- when somebody resumes is not known
+    END IF;
     start_by := least(accepted_at + p_max_wait, admit_v1.deadline_at - make_interval(secs => coalesce(cost.expected, 0)));
     SELECT * INTO place FROM fair_charge_v1(p_cost_class, p_client, p_flow, cost.counts, decided.waiting + decided.running = 0);
     SELECT before.waiting INTO ahead FROM jobs_ahead_v1(p_cost_class, place.rank, NULL) before;
@@ -86,7 +97,7 @@ BEGIN
     VALUES (
         p_client, p_type, p_cost_class, p_params, p_labels, p_timeout, p_max_attempts, p_max_deliveries, p_request_id, p_traceparent,
         decided.slots + p_max_waiting, decided.instant, decided.instant, admit_v1.start_by, admit_v1.deadline_at, p_flow, p_priority,
-        cost.expected, cost.counts, decided.instant + make_interval(secs => decided.starts_in), place.rank, place.flow_rank,
+        cost.expected, cost.counts, decided.instant + make_interval(secs => admit_v1.starts_in), place.rank, place.flow_rank,
         extract(epoch FROM decided.instant) - p_priority / 100.0 * p_ageing, p_limit_keys)
     RETURNING job.id INTO job_id;
     IF p_key IS NOT NULL THEN

@@ -2,7 +2,7 @@
 -- flows and priorities say which of its jobs it is. That job takes the head's place and leaves its own, so that nobody else's turn moves.
 --
 -- Takes no lock that an admission holds (P6), and steps over rows that others hold. A node that is stopping, or that was never registered,
--- claims nothing. Durations are seconds.
+-- claims nothing; nor is anything claimed that an operator has paused, or of a client that is suspended. Durations are seconds.
 --
 -- Limits (P12): where the job whose turn it is has limit keys, or a client that may run only so many, one advisory lock, the same for all
 -- limits, is taken before any row, and only what is counted after that decides. A claim whose turn has no limits takes no lock, and
@@ -20,7 +20,8 @@ DECLARE
     limited boolean;  -- some job that waits has limits
     only_free boolean := false;  -- only jobs without limits are looked at
     held_keys varchar[] := '{}';
-    held_clients bigint[] := '{}';
+    held_clients bigint[];
+    types text[];  -- of p_types, those that are not paused
     head record;
     flow_head record;
     chosen record;
@@ -29,13 +30,18 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    types := not_paused_v1(p_cost_class, p_types);
+    IF types = '{}' THEN
+        RETURN;
+    END IF;
+    held_clients := array(SELECT client.id FROM jobs_apiclient client WHERE client.suspended_at IS NOT NULL);
     limited := EXISTS (SELECT 1 FROM jobs_job job WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.limit_keys <> '{}')
                OR EXISTS (SELECT 1 FROM jobs_apiclient client WHERE client.max_running IS NOT NULL);
     IF limited THEN
         SELECT held.keys, held.clients INTO held_keys, held_clients FROM held_v1(p_cost_class) held;
         SELECT job.limit_keys = '{}' AND client.max_running IS NULL INTO only_free
         FROM jobs_job job JOIN jobs_apiclient client ON client.id = job.client_id
-        WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(p_types)
+        WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(types)
           AND job.available_at <= instant AND (job.start_by IS NULL OR job.start_by > instant)
           AND NOT job.limit_keys && held_keys AND job.client_id <> ALL(held_clients)
         ORDER BY job.rank, job.turn LIMIT 1;
@@ -44,10 +50,11 @@ BEGIN
         ELSIF NOT only_free THEN
             PERFORM pg_advisory_xact_lock(hashtextextended('limits', 0));
             SELECT held.keys, held.clients INTO held_keys, held_clients FROM held_v1(p_cost_class) held;
+            types := not_paused_v1(p_cost_class, p_types);  -- it may have been paused while this waited
         END IF;
     END IF;
     SELECT job.id, job.client_id, job.rank, job.turn INTO head FROM jobs_job job
-    WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(p_types)
+    WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(types)
           AND job.available_at <= instant AND (job.start_by IS NULL OR job.start_by > instant)
           AND NOT job.limit_keys && held_keys AND job.client_id <> ALL(held_clients)
           AND (NOT only_free OR job.limit_keys = '{}' AND (SELECT client.max_running FROM jobs_apiclient client WHERE client.id = job.client_id) IS NULL)
@@ -56,13 +63,13 @@ BEGIN
         RETURN;
     END IF;
     SELECT job.id, job.flow, job.flow_rank INTO flow_head FROM jobs_job job
-    WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(p_types)
+    WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(types)
           AND job.available_at <= instant AND (job.start_by IS NULL OR job.start_by > instant)
           AND NOT job.limit_keys && held_keys AND job.client_id <> ALL(held_clients)
           AND (NOT only_free OR job.limit_keys = '{}' AND (SELECT client.max_running FROM jobs_apiclient client WHERE client.id = job.client_id) IS NULL) AND job.client_id = head.client_id
     ORDER BY job.flow_rank, job.sequence LIMIT 1 FOR UPDATE SKIP LOCKED;
     SELECT job.id, job.rank, job.turn, job.flow_rank INTO chosen FROM jobs_job job
-    WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(p_types)
+    WHERE job.cost_class = p_cost_class AND job.state = 'queued' AND job.type = ANY(types)
           AND job.available_at <= instant AND (job.start_by IS NULL OR job.start_by > instant)
           AND NOT job.limit_keys && held_keys AND job.client_id <> ALL(held_clients)
           AND (NOT only_free OR job.limit_keys = '{}' AND (SELECT client.max_running FROM jobs_apiclient client WHERE client.id = job.client_id) IS NULL) AND job.client_id = head.client_id AND job.flow = flow_head.flow

@@ -1,5 +1,5 @@
--- Decide about one job as its class is now (P2, P4, P5, P7, P9, P10a). Writes nothing and takes no lock: admissions ask it twice, before the class's
--- lock, since what is plainly refused needs none, and under it. The model is jobs/decision.py, and the database is held against it.
+-- Decide about one job as its class is now, and as operators have it (P2, P4, P5, P7, P9, P10a). Writes nothing and takes no lock: admissions ask it twice,
+-- before the class's lock, since what is plainly refused needs none, and under it. The model is jobs/decision.py, and the database is held against it.
 --
 -- p_expected: seconds of work; NULL: not known. p_declared: its type says so itself; of a measure it is never said that it *cannot* be in time.
 -- p_mean_known: whether what the class's jobs take was ever measured or declared. p_max_backlog: seconds. p_refused: clients that were refused in the class
@@ -20,6 +20,11 @@ DECLARE
     looked boolean := false;
     hands integer;  -- that will do the work
 BEGIN
+    verdict := refused_v1(p_client, p_cost_class, p_type);
+    IF verdict IS NOT NULL THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
     SELECT room.waiting, room.running, room.slots, room.work_seconds INTO waiting, running, slots, work_seconds
     FROM class_room_v1(p_cost_class, p_beat) room;
     -- Not from before the count: a job that ended in between was not counted, so by the instants that are stored it must have ended

@@ -6,6 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from jobs import kept, lifecycle
+from jobs.control import effective
 from jobs.lifecycle import Outcome
 from jobs.states import State
 from tests.in_process_api import InProcessApi, a_probe_node, claim_probe
@@ -37,11 +38,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_an_accepted_job_costs_one_round_trip(
-    api: InProcessApi, django_assert_num_queries: DjangoAssertNumQueries
+def test_an_accepted_job_costs_one_round_trip_and_what_operators_have_set_one_each_half_second(
+    api: InProcessApi, clock: Clock, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     a_probe_node()
+    with django_assert_num_queries(KEY + 1 + 1):
+        api.submit()
+    clock.now += effective.KNOWN_FOR_SECONDS
     with django_assert_num_queries(KEY + 1):
+        api.submit()
+    clock.now += 0.01
+    with django_assert_num_queries(KEY + 1 + 1):
         api.submit()
 
 
@@ -52,11 +59,14 @@ def test_a_refusal_costs_one_round_trip_and_the_drain_once_a_second(
         api.submit(params=HEAVY)
     with django_assert_num_queries(KEY + 1 + 1):
         assert api.post("probe.sleep", HEAVY).status_code == 503
-    clock.now += 1.0
+    clock.now += effective.KNOWN_FOR_SECONDS
     with django_assert_num_queries(KEY + 1):
         assert api.post("probe.sleep", HEAVY).status_code == 503
+    clock.now += effective.KNOWN_FOR_SECONDS
+    with django_assert_num_queries(KEY + 1 + 1):  # what operators have set
+        assert api.post("probe.sleep", HEAVY).status_code == 503
     clock.now += 0.01
-    with django_assert_num_queries(KEY + 1 + 1):
+    with django_assert_num_queries(KEY + 1 + 1):  # the drain
         assert api.post("probe.sleep", HEAVY).status_code == 503
 
 
