@@ -11,8 +11,9 @@ from django.db.models.functions import Least, Now
 
 from jobs.models import ApiClient, ApiKey
 
-SUBMIT, READ, CANCEL, OPS_READ = "jobs:submit", "jobs:read", "jobs:cancel", "ops:read"
-ALL_SCOPES = [SUBMIT, READ, CANCEL, OPS_READ]
+SUBMIT, READ, CANCEL, OPS_READ, OPS_WRITE = "jobs:submit", "jobs:read", "jobs:cancel", "ops:read", "ops:write"
+ALL_SCOPES = [SUBMIT, READ, CANCEL, OPS_READ, OPS_WRITE]
+USUAL_SCOPES = ALL_SCOPES[:-1]  # of a key of which nothing is said: whoever has ops:write can stop all clients' work
 USE_IS_WRITTEN_EVERY = timedelta(
     minutes=1
 )  # per key: when it was last used is for people to see, not to count with (P7)

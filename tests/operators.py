@@ -11,7 +11,7 @@ from jobs.models import ControlChange
 BY = Operator("command", "tests")
 
 
-def change(kind: str, name: str, by: Operator = BY, **wanted: Any) -> list[ControlChange]:
+def change(kind: str, name: str, **wanted: Any) -> list[ControlChange]:
     """Changed, and, within a test's own transaction, as if it had been committed."""
     with TestCase.captureOnCommitCallbacks(execute=True):
-        return changing.CHANGE[kind](name, wanted, by)
+        return changing.CHANGE[kind](name, wanted, BY)

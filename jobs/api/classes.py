@@ -4,10 +4,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import classes, queries
-from jobs.api import serializers
+from jobs.api import control, serializers
 from jobs.api.errors import Problem
 from jobs.api.view import View
-from jobs.keys import READ
+from jobs.keys import OPS_WRITE, READ
 
 
 class Classes(View):
@@ -18,9 +18,13 @@ class Classes(View):
 
 
 class OneClass(View):
-    scopes = {"GET": READ}
+    scopes = {"GET": READ, "PATCH": OPS_WRITE}
 
     def get(self, request: Request, name: str) -> Response:
         if name not in classes.declared():
             raise Problem.not_found("There is no cost class of that name.")
         return Response(serializers.cost_class(queries.class_view(name)))
+
+    def patch(self, request: Request, name: str) -> Response:
+        control.change(request, "class", name, control.ChangeClass)
+        return Response(serializers.cost_class(queries.look_at_class(name)))

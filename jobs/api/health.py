@@ -31,4 +31,5 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def _consumption(view: queries.ClassView) -> dict[str, Any]:
-    return {"slots": view.room.slots, "consuming": view.room.slots > 0}
+    slots = view.room.slots
+    return {"slots": slots, "consuming": slots > 0, "paused": view.paused, "draining": view.draining}

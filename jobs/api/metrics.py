@@ -59,6 +59,8 @@ class Depth(Collector):
         slots = _gauge("jobs_slots", "Worker processes of live nodes.")
         oldest = _gauge("jobs_oldest_waiting_seconds", "Age of the job that has waited longest.")
         backlog = _gauge("jobs_backlog_seconds", "Expected work of what waits and runs, over all slots.")
+        paused = _gauge("jobs_class_paused", "1 while an operator lets nothing of the class start.")
+        draining = _gauge("jobs_class_draining", "1 while an operator lets the class take no more jobs.")
         for view in queries.class_views():
             label = [view.cost_class.name]
             waiting.add_metric(label, view.room.waiting)
@@ -66,8 +68,10 @@ class Depth(Collector):
             capacity.add_metric(label, view.room.bound(view.cost_class.max_waiting))
             slots.add_metric(label, view.room.slots)
             backlog.add_metric(label, view.cost_class.backlog_of(view.room))
+            paused.add_metric(label, view.paused)
+            draining.add_metric(label, view.draining)
             oldest.add_metric(label, queries.oldest_waiting_seconds(view.cost_class.name))
-        yield from (waiting, running, capacity, slots, oldest, backlog)
+        yield from (waiting, running, capacity, slots, oldest, backlog, paused, draining)
 
     def _of_the_outbox(self) -> Iterator[Metric]:
         waiting = _gauge("jobs_outbox_waiting", "Outbox entries that have not become a job yet.")

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from jobs import classes
 from jobs.classes import CostClass
+from jobs.control.told import Setting, Subject
 from jobs.files import artifacts
 from jobs.models import Artifact, Job
 from jobs.queries import ClassView
@@ -122,6 +123,8 @@ def cost_class(view: ClassView) -> dict[str, Any]:
     return {
         "name": view.cost_class.name,
         "accepting": view.accepting,
+        "paused": view.paused,
+        "draining": view.draining,
         "waiting": view.room.waiting,
         "max_waiting": view.cost_class.max_waiting,
         "running": view.room.running,
@@ -143,6 +146,23 @@ _LIMITS = ("timeout_seconds", "ceiling_seconds", "max_wait_seconds", "params_byt
 def _limits(cost_class: CostClass) -> dict[str, Any]:
     """What holds for a job of the class, and what it may ask for."""
     return {name: getattr(cost_class, name) for name in _LIMITS}
+
+
+def control(subject: Subject) -> dict[str, Any]:
+    """What an operator may change of it, as it stands."""
+    return {"kind": subject.kind, "name": subject.name, "settings": [_setting(one) for one in subject.settings]}
+
+
+def _setting(one: Setting) -> dict[str, Any]:
+    return {
+        "field": one.field,
+        "value": one.value,
+        "declared": one.declared,
+        "source": one.source,
+        "changed_at": None if one.last is None else instant(one.last.changed_at),
+        "changed_by": None if one.last is None else one.last.changed_by,
+        "why": "" if one.last is None else one.last.why,
+    }
 
 
 def job_type(spec: JobType) -> dict[str, Any]:

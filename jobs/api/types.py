@@ -4,10 +4,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import registry
-from jobs.api import serializers
+from jobs.api import control, serializers
 from jobs.api.errors import Problem
 from jobs.api.view import View
-from jobs.keys import READ
+from jobs.control import told
+from jobs.keys import OPS_WRITE, READ
 
 
 class Types(View):
@@ -18,10 +19,14 @@ class Types(View):
 
 
 class OneType(View):
-    scopes = {"GET": READ}
+    scopes = {"GET": READ, "PATCH": OPS_WRITE}
 
     def get(self, request: Request, name: str) -> Response:
         job_type = registry.get(name)
         if job_type is None:
             raise Problem.not_found("There is no job type of that name.")
         return Response(serializers.job_type(job_type))
+
+    def patch(self, request: Request, name: str) -> Response:
+        control.change(request, "type", name, control.ChangeType)
+        return Response(told.switches_of("type", name))

@@ -1,7 +1,7 @@
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
-from jobs.api import artifacts, batches, caller, classes, errors, jobs, types, uploads
+from jobs.api import artifacts, batches, caller, classes, control, errors, jobs, types, uploads
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view()),
@@ -14,6 +14,8 @@ urlpatterns = [
     path("uploads/<uuid:upload_id>", uploads.OneUpload.as_view()),
     path("jobs/<uuid:job_id>/artifacts/<str:name>", artifacts.OneArtifact.as_view()),
     path("client", caller.Client.as_view()),
+    path("clients/<str:name>", control.OneClient.as_view()),
+    path("controls", control.Controls.as_view()),
     path("classes", classes.Classes.as_view()),
     path("classes/<str:name>", classes.OneClass.as_view()),
     path("types", types.Types.as_view()),

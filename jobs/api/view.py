@@ -28,7 +28,7 @@ class View(APIView):
     content_negotiation_class = bodies.AlwaysJson
     throttle_classes = ()
     versioning_class = None
-    http_method_names = ["get", "head", "post", "delete"]
+    http_method_names = ["get", "head", "post", "patch", "delete"]
     says_who_may_send = False  # itself, of a request that comes without its body first
     owner: int | None = None  # the client, once it is known
 

@@ -79,9 +79,10 @@ def change_type(name: str, wanted: Mapping[str, Any], by: Operator) -> list[Cont
     checked = {field: _checked("type", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
     with _changing():
-        TypeControl.objects.get_or_create(pk=name)
-        row = TypeControl.objects.select_for_update().get(pk=name)
-        return _changed("type", name, row, checked, by)
+        if any(checked.values()):
+            TypeControl.objects.get_or_create(pk=name)
+        row = TypeControl.objects.select_for_update().filter(pk=name).first()
+        return [] if row is None else _changed("type", name, row, checked, by)
 
 
 def change_client(name: str, wanted: Mapping[str, Any], by: Operator) -> list[ControlChange]:

@@ -1,7 +1,6 @@
 """What stands of what operators may change: each value, where it comes from, and who set it last."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from jobs import classes
@@ -19,10 +18,6 @@ class Setting:
     declared: Any  # without an operator
     source: str
     last: ControlChange | None
-
-    @property
-    def changed_at(self) -> datetime | None:
-        return None if self.last is None else self.last.changed_at
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,12 @@ def everything() -> list[Subject]:
             for row in ApiClient.objects.filter(suspended_at__isnull=False).order_by("name")
         ),
     ]
+
+
+def switches_of(kind: str, name: str) -> dict[str, Any]:
+    """Of a job type or a client, by its name: each switch, on or off."""
+    row: Any = TypeControl.objects.filter(pk=name).first() if kind == "type" else ApiClient.objects.get(name=name)
+    return {"name": name, **{one.field: one.value for one in _switches(kind, name, row, {}).settings}}
 
 
 def one_class(name: str) -> Subject:

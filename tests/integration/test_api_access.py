@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from jobs import keys
 from jobs.api.auth import BearerKey, HasScope
 from jobs.api.view import View
-from jobs.keys import ALL_SCOPES, CANCEL, READ, SUBMIT
+from jobs.keys import ALL_SCOPES, CANCEL, OPS_READ, OPS_WRITE, READ, SUBMIT
 from jobs.models import ApiKey, Job
 from tests.in_process_api import BASE, InProcessApi, Web, problem
 
@@ -87,6 +87,10 @@ NEEDED = [
     ("DELETE", f"/batches/{NOBODYS_JOB}", CANCEL),
     ("GET", "/classes", READ),
     ("GET", "/classes/light", READ),
+    ("PATCH", "/classes/light", OPS_WRITE),
+    ("PATCH", "/types/probe.sleep", OPS_WRITE),
+    ("PATCH", "/clients/nobody", OPS_WRITE),
+    ("GET", "/controls", OPS_READ),
     ("GET", "/types", READ),
     ("GET", "/types/probe.sleep", READ),
 ]
@@ -139,7 +143,9 @@ def test_an_overdue_job_of_another_client_is_not_touched(api: InProcessApi) -> N
         ("POST", f"/jobs/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("PATCH", f"/jobs/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("POST", "/classes", {"GET"}),
-        ("PATCH", "/classes/light", {"GET"}),  # no live overrides yet
+        ("PUT", "/classes/light", {"GET", "PATCH"}),
+        ("GET", "/clients/shop", {"PATCH"}),
+        ("PATCH", "/controls", {"GET"}),
         ("GET", "/batches", {"POST"}),
         ("POST", f"/batches/{NOBODYS_JOB}", {"GET", "DELETE"}),
         ("POST", "/types", {"GET"}),

@@ -43,6 +43,8 @@ def test_classes_come_with_what_waits_runs_and_could(api: InProcessApi) -> None:
     light = {
         "name": "light",
         "accepting": True,
+        "paused": False,
+        "draining": False,
         "waiting": 3,
         "max_waiting": 100,
         "running": 1,
@@ -154,7 +156,10 @@ def test_readyz_is_ok_while_database_and_broker_are(api: InProcessApi) -> None:
         "status": "ok",
         "database": "ok",
         "broker": "ok",
-        "classes": {"light": {"slots": 2, "consuming": True}, "heavy": {"slots": 0, "consuming": False}},
+        "classes": {
+            "light": {"slots": 2, "consuming": True, "paused": False, "draining": False},
+            "heavy": {"slots": 0, "consuming": False, "paused": False, "draining": False},
+        },
     }
 
 

@@ -19,7 +19,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from jobs import costs, keys, queries
-from jobs.keys import CANCEL, OPS_READ, READ, SUBMIT
+from jobs.control import effective
+from jobs.keys import CANCEL, OPS_READ, OPS_WRITE, READ, SUBMIT
 from jobs.lifecycle import Claim
 from jobs.models import ApiClient, Batch, Job, Upload, WorkerNode
 from jobs.states import State
@@ -151,6 +152,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "api/v1/client"): Route(READ, _plain("client")),
     ("GET", "api/v1/classes"): Route(READ, _plain("classes"), shared=True),
     ("GET", "api/v1/classes/<str:name>"): Route(READ, _plain("classes/light"), shared=True),
+    ("PATCH", "api/v1/classes/<str:name>"): Route(OPS_WRITE, lambda names: [Asks("classes/light", {})], shared=True),
+    ("PATCH", "api/v1/types/<str:name>"): Route(OPS_WRITE, lambda names: [Asks(f"types/{PROBE}", {"paused": False})]),
+    # Whom there is to suspend is an operator's to know; A is named in a test of its own below.
+    ("PATCH", "api/v1/clients/<str:name>"): Route(OPS_WRITE, lambda names: [Asks("clients/nobody", {})]),
+    ("GET", "api/v1/controls"): Route(OPS_READ, _plain("controls")),
     ("GET", "api/v1/types"): Route(READ, _plain("types")),
     ("GET", "api/v1/types/<str:name>"): Route(READ, _plain(f"types/{PROBE}")),
 }
@@ -276,7 +282,12 @@ def _told(method: str, asks: Asks, scopes: tuple[str, ...], secrets: set[str]) -
     """Each time another B, who has nothing yet."""
     stranger = InProcessApi(*scopes)
     body = b"" if asks.body is None else json.dumps(asks.body).encode()
-    for kept in (queries.class_view, queries.drain, costs.mean_seconds):  # else only the first would ask the database
+    for kept in (
+        queries.class_view,
+        queries.drain,
+        costs.mean_seconds,
+        effective.overrides,
+    ):  # else only the first would ask the database
         kept.forget()  # type: ignore[union-attr]
     with CaptureQueriesContext(connection) as asked:
         answer = stranger.send(method, f"/api/v1/{asks.path}", body, headers=asks.headers)
@@ -340,6 +351,12 @@ def test_without_a_key_it_is_401_and_without_its_scope_403_whosever_the_thing_is
             problem(refused, 403, "forbidden")
             assert refused.json()["detail"] == f"The key lacks the scope {row.scope}."
     assert _rows(a.client) == a.rows
+
+
+def test_who_may_not_suspend_clients_does_not_learn_which_there_are() -> None:
+    a, lacking = _a(), InProcessApi(*(scope for scope in keys.ALL_SCOPES if scope != OPS_WRITE))
+    answers = [lacking.send("PATCH", f"/api/v1/clients/{name}", b"{}") for name in (a.client.name, "nobody")]
+    assert [answer.json() for answer in answers] == [problem(answers[0], 403, "forbidden") or answers[0].json()] * 2
 
 
 @pytest.mark.parametrize(

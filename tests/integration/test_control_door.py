@@ -17,6 +17,7 @@ from jobs.door import asking, entrance
 from jobs.door.asking import AskedJob
 from jobs.door.entrance import Entered
 from jobs.door.idempotency import of_call
+from jobs.door.invalid import InvalidJob
 from jobs.models import ClassControl, Job, OutboxEntry
 from jobs.registry import JobType
 from jobs.submit import outbox
@@ -228,7 +229,7 @@ def test_an_overridden_longest_wait_is_the_default_and_the_most_that_may_be_aske
     job = answer.job
     assert job.start_by is not None
     assert (job.start_by - job.accepted_at).total_seconds() == 4
-    with pytest.raises(asking.InvalidJob, match="from 0.1 to 4 seconds"):
+    with pytest.raises(InvalidJob, match="from 0.1 to 4 seconds"):
         come_in(max_wait_seconds=5.0)
     assert effective.get("light").backlog_seconds == pytest.approx(3.2), "which follows the longest wait"
 

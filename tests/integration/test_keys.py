@@ -43,7 +43,7 @@ def test_a_key_is_printed_once_and_lets_its_client_in() -> None:
     key = told("make", "shop")
     assert KEY.fullmatch(key)
     assert works(key)
-    assert (row_of(key).client.name, row_of(key).scopes, row_of(key).expires_at) == ("shop", keys.ALL_SCOPES, None)
+    assert (row_of(key).client.name, row_of(key).scopes, row_of(key).expires_at) == ("shop", keys.USUAL_SCOPES, None)
     assert told("make", "shop") != key
     assert ApiClient.objects.filter(name="shop").count() == 1
     assert key not in told("list")

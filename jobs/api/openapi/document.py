@@ -30,6 +30,7 @@ _TAGS = {
     "Classes": "The room in each cost class.",
     "Types": "What can be submitted.",
     "You": "The caller, as it may know itself.",
+    "Operations": "What operators change while everything runs.",
     "Health": "For supervisors and monitoring.",
     "Documentation": "This document.",
 }

@@ -150,6 +150,8 @@ UPLOAD = {
 CLASS = {
     "name": "light",
     "accepting": True,
+    "paused": False,
+    "draining": False,
     "waiting": 3,
     "max_waiting": 100,
     "running": 2,
@@ -179,6 +181,30 @@ TYPE = {
     "max_attempts": 1,
     "params_schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
     "example": {"n": 12},
+}
+CONTROL = {
+    "kind": "class",
+    "name": "heavy",
+    "settings": [
+        {
+            "field": "paused",
+            "value": False,
+            "declared": False,
+            "source": "default",
+            "changed_at": None,
+            "changed_by": None,
+            "why": "",
+        },
+        {
+            "field": "max_waiting",
+            "value": 20,
+            "declared": 8,
+            "source": "operator",
+            "changed_at": "2030-01-31T12:00:00.000Z",
+            "changed_by": "ops (API)",
+            "why": "the night's reports",
+        },
+    ],
 }
 CLIENT = {
     "name": "shop",

@@ -1,8 +1,11 @@
-"""What there is: classes, types, and the caller itself."""
+"""What there is: classes, types, and the caller itself; and what operators change of it."""
 
+from jobs.api.control import ChangeClass, ChangeClient, ChangeType
 from jobs.api.openapi import examples, shapes
 from jobs.api.openapi.parts import AnswerType, Operation
-from jobs.keys import READ
+from jobs.keys import OPS_READ, OPS_WRITE, READ
+
+_CHANGE = ("unsupported_media_type", "not_found", "invalid_request", "limit_out_of_range")
 
 OPERATIONS = (
     Operation(
@@ -32,6 +35,77 @@ OPERATIONS = (
         scope=READ,
         answers=(AnswerType(200, "The class.", shapes.CostClass, {"light": examples.CLASS}),),
         problems=("not_found",),
+    ),
+    Operation(
+        "PATCH",
+        "/api/v1/classes/{name}",
+        "changeClass",
+        "Pause, drain or resume a class, or override its limits",
+        tag="Operations",
+        scope=OPS_WRITE,
+        description=(
+            "Nothing of a paused class starts; it takes jobs, which keep their place and expire in their time. A class that drains takes no more, "
+            "and what it has goes on. It holds everywhere at once; limits within a second."
+        ),
+        body=ChangeClass,
+        body_examples={
+            "pause": {"paused": True, "why": "the solver's licence server is down"},
+            "drain": {"draining": True},
+            "resume": {"paused": False, "draining": False},
+            "override a limit": {"max_waiting": 20},
+            "take an override back": {"max_waiting": None},
+        },
+        answers=(AnswerType(200, "The class, as it is now.", shapes.CostClass, {"light": examples.CLASS}),),
+        problems=_CHANGE,
+    ),
+    Operation(
+        "PATCH",
+        "/api/v1/types/{name}",
+        "changeType",
+        "Pause, refuse or resume one job type",
+        tag="Operations",
+        scope=OPS_WRITE,
+        description="In all classes. Of a paused type nothing starts; of a refused one nothing more is taken.",
+        body=ChangeType,
+        body_examples={"pause": {"paused": True}, "resume": {"paused": False, "refused": False}},
+        answers=(
+            AnswerType(
+                200,
+                "The type, as it is now.",
+                shapes.TypeSwitches,
+                {"paused": {"name": "numbers.square", "paused": True, "refused": False}},
+            ),
+        ),
+        problems=_CHANGE,
+    ),
+    Operation(
+        "PATCH",
+        "/api/v1/clients/{name}",
+        "changeClient",
+        "Suspend or resume one client",
+        tag="Operations",
+        scope=OPS_WRITE,
+        description="It can submit nothing, with any of its keys, and nothing that it has waiting starts. What runs goes on; it can read and cancel.",
+        body=ChangeClient,
+        body_examples={"suspend": {"suspended": True, "why": "a loop in its cron job"}, "resume": {"suspended": False}},
+        answers=(
+            AnswerType(
+                200,
+                "The client, as it is now.",
+                shapes.ClientSwitches,
+                {"suspended": {"name": "shop", "suspended": True}},
+            ),
+        ),
+        problems=_CHANGE,
+    ),
+    Operation(
+        "GET",
+        "/api/v1/controls",
+        "listControls",
+        "See what operators have changed",
+        tag="Operations",
+        scope=OPS_READ,
+        answers=(AnswerType(200, "What stands.", shapes.Controls, {"one class": {"controls": [examples.CONTROL]}}),),
     ),
     Operation(
         "GET",

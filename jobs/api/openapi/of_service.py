@@ -32,7 +32,7 @@ OPERATIONS = (
                         "status": "ok",
                         "database": "ok",
                         "broker": "ok",
-                        "classes": {"light": {"slots": 2, "consuming": True}},
+                        "classes": {"light": {"slots": 2, "consuming": True, "paused": False, "draining": False}},
                     }
                 },
             ),

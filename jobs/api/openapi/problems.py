@@ -83,6 +83,10 @@ class OverShare(DepthInBatch):
     ]
 
 
+class Resumed(TheClass, InBatch):
+    retry_after_seconds: Annotated[Count, Field(description="A guess: an operator resumes it.")]
+
+
 class Unreachable(DepthInBatch):
     estimated_start_seconds: Annotated[Seconds, Field(description="From now.")]
 
@@ -182,6 +186,19 @@ _TOLD = {
         "As class heavy is, this job would probably start too late to end before its deadline: in about 31.5 s.",
         members=Unreachable,
         example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH, "estimated_start_seconds": 31.5},
+    ),
+    "class_draining": ProblemType(
+        "An operator lets class heavy take no more jobs for now; what it has taken goes on.",
+        members=Resumed,
+        example={"retry_after_seconds": 30, "cost_class": "heavy"},
+    ),
+    "type_refused": ProblemType(
+        "An operator lets no more jobs of this type be taken for now; what was taken goes on.",
+        members=Resumed,
+        example={"retry_after_seconds": 30, "cost_class": "heavy"},
+    ),
+    "client_suspended": ProblemType(
+        "An operator has suspended this client: it can submit nothing, and what it has waiting does not start. It can still read and cancel its jobs."
     ),
     "cost_too_large": ProblemType(
         "Its work is 90 s by its type's own measure, and it may run for 60 s only.",

@@ -103,7 +103,7 @@ class Waiting(Shape):
     estimated_start_at: Annotated[
         Instant | None,
         Field(
-            description="In the mean; null while nothing is known of what jobs take, no worker lives, or a limit holds it."
+            description="In the mean; null while nothing is known of what jobs take, no worker lives, or a limit or an operator holds it."
         ),
     ]
     estimated_start_p95_at: Annotated[Instant | None, Field(description="By then 19 of 20 such jobs have started.")]
@@ -112,9 +112,9 @@ class Waiting(Shape):
         Field(
             description=(
                 "Null: by the jobs before it only. `limit:<key>`: as many jobs that name the key run as may; `client_limit`: of the client's; "
-                "`retry_backoff`: until its next attempt is due."
+                "`retry_backoff`: until its next attempt is due; `paused`: by an operator, its class, its type, or what its client has waiting."
             ),
-            pattern="^(limit:[^\\u0000]+|client_limit|retry_backoff)$",
+            pattern="^(limit:[^\\u0000]+|client_limit|retry_backoff|paused)$",
         ),
     ]
 
@@ -285,6 +285,8 @@ class CostClass(Shape):
 
     name: str
     accepting: bool
+    paused: Annotated[bool, Field(description="By an operator: nothing of it starts.")]
+    draining: Annotated[bool, Field(description="By an operator: it takes no more jobs.")]
     waiting: Count
     max_waiting: Count
     running: Count
@@ -332,6 +334,41 @@ class JobTypes(Shape):
     types: list[JobType]
 
 
+class Setting(Shape):
+    """`declared` is what holds without an operator. `changed_…`: the last change by an operator, also one that took it back."""
+
+    field: str
+    value: bool | float
+    declared: bool | float
+    source: Literal["operator", "environment", "settings", "default"]
+    changed_at: Instant | None
+    changed_by: str | None
+    why: str
+
+
+class Control(Shape):
+    kind: Literal["class", "type", "client"]
+    name: str
+    settings: list[Setting]
+
+
+class Controls(Shape):
+    """All classes, and those job types and clients that an operator holds back."""
+
+    controls: list[Control]
+
+
+class TypeSwitches(Shape):
+    name: str
+    paused: Annotated[bool, Field(description="None of its jobs starts.")]
+    refused: Annotated[bool, Field(description="No more of its jobs are taken.")]
+
+
+class ClientSwitches(Shape):
+    name: str
+    suspended: Annotated[bool, Field(description="It may submit nothing, and nothing that it has waiting starts.")]
+
+
 class Quotas(Shape):
     """Null: as many as it likes."""
 
@@ -368,8 +405,12 @@ class Alive(Shape):
 
 
 class Consumption(Shape):
+    """A class that is paused or draining is so by an operator's word, and no fault."""
+
     slots: Count
     consuming: bool
+    paused: bool
+    draining: bool
 
 
 class Ready(Shape):

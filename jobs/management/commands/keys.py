@@ -25,7 +25,7 @@ class Command(BaseCommand):
             "--scope",
             action="append",
             choices=keys.ALL_SCOPES,
-            help="May be given more than once. Default: all scopes.",
+            help=f"May be given more than once. Default: all but {keys.OPS_WRITE}, which stops and resumes everybody's work.",
         )
         _lasting(make)
         listing = what.add_parser("list", help="List keys: id, first characters, client, scopes, last use, end.")
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         if not (1 <= len(client.strip()) <= 100 and client.isprintable()):
             raise CommandError(f"The client's name is {ascii(client)}; it must have 1 to 100 printable characters.")
         owner, _ = ApiClient.objects.get_or_create(name=client.strip())
-        self._show(keys.new_key(owner, scope or keys.ALL_SCOPES, _days(days)))
+        self._show(keys.new_key(owner, scope or keys.USUAL_SCOPES, _days(days)))
 
     def _list(self, client: str | None, **others: Any) -> None:
         if client is not None and not (client.isprintable() and ApiClient.objects.filter(name=client).exists()):
