@@ -10,6 +10,7 @@ from jobs.door.quotas import WINDOW_SECONDS, Rate
 from jobs.door.refusals import REFUSALS
 from jobs.entrance import NeverTogether
 
+SUSPENDED = "An operator has suspended this client: it can submit nothing, and what it has waiting does not start. It can still read and cancel its jobs."
 _OF_A_CLASS = {
     "class_draining",
     "deadline_unreachable",
@@ -94,9 +95,7 @@ def _of_the_client(rejected: Rejected) -> str:
 
 
 _SENTENCES = {
-    "client_suspended": (
-        "An operator has suspended this client: it can submit nothing, and what it has waiting does not start. It can still read and cancel its jobs."
-    ),
+    "client_suspended": SUSPENDED,
     "deadline_infeasible": "The deadline has already passed.",
     "idempotency_in_flight": "Another request with this Idempotency-Key is being admitted; ask again for what became of it.",
 }

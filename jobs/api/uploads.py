@@ -15,7 +15,7 @@ from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api import digests, serializers
+from jobs.api import digests, refused, serializers
 from jobs.api.errors import Problem, changing_something
 from jobs.api.requests import ARRIVED, is_without_its_body
 from jobs.api.view import View
@@ -47,6 +47,8 @@ class Uploads(View):
 
 def _checked(request: Request) -> tuple[str | None, str | None]:
     """The digest and the key that it came with. Raises Problem for what would not be kept, whatever its bytes are."""
+    if _caller(request).suspended_at is not None:
+        raise Problem("client_suspended", refused.SUSPENDED)
     media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type.startswith("multipart/"):
         raise Problem("unsupported_media_type", "Send the file itself as the body, not a form that holds it.")

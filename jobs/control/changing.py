@@ -63,39 +63,39 @@ def change_class(name: str, wanted: Mapping[str, Any], by: Operator) -> list[Con
     """
     if name not in classes.declared():
         raise UnknownSubject("class", name)
-    checked = {field: _checked("class", name, field, value) for field, value in wanted.items()}
+    values = {field: checked("class", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
     with _changing():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('class:' || %s, 0))", [name])
         row, _ = ClassControl.objects.get_or_create(pk=name)
-        return _changed("class", name, row, checked, by)
+        return _changed("class", name, row, values, by)
 
 
 def change_type(name: str, wanted: Mapping[str, Any], by: Operator) -> list[ControlChange]:
     """What was changed. wanted: `paused` and `refused`. Raises UnknownSubject, WrongControl and RowHeld."""
     if registry.get(name) is None and (holds_nul(name) or not TypeControl.objects.filter(pk=name).exists()):
         raise UnknownSubject("type", name)
-    checked = {field: _checked("type", name, field, value) for field, value in wanted.items()}
+    values = {field: checked("type", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
     with _changing():
-        if any(checked.values()):
+        if any(values.values()):
             TypeControl.objects.get_or_create(pk=name)
         row = TypeControl.objects.select_for_update().filter(pk=name).first()
-        return [] if row is None else _changed("type", name, row, checked, by)
+        return [] if row is None else _changed("type", name, row, values, by)
 
 
 def change_client(name: str, wanted: Mapping[str, Any], by: Operator) -> list[ControlChange]:
     """What was changed. wanted: `suspended`. Raises UnknownSubject, WrongControl and RowHeld."""
     if holds_nul(name):
         raise UnknownSubject("client", name)
-    checked = {field: _checked("client", name, field, value) for field, value in wanted.items()}
+    values = {field: checked("client", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
     with _changing():
         row = ApiClient.objects.select_for_update(no_key=True).filter(name=name).first()
         if row is None:
             raise UnknownSubject("client", name)
-        return _changed("client", name, row, checked, by)
+        return _changed("client", name, row, values, by)
 
 
 CHANGE: dict[str, Callable[[str, Mapping[str, Any], Operator], list[ControlChange]]] = {
@@ -105,7 +105,8 @@ CHANGE: dict[str, Callable[[str, Mapping[str, Any], Operator], list[ControlChang
 }
 
 
-def _checked(kind: str, name: str, field: str, value: Any) -> Any:
+def checked(kind: str, name: str, field: str, value: Any) -> Any:
+    """The value as it is stored. Raises WrongControl."""
     if field in SWITCHES[kind]:
         if not isinstance(value, bool):
             raise WrongControl(field, f"{field} of {kind} {name} is {value!r}, but must be true or false.")

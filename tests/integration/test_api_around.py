@@ -20,7 +20,18 @@ from tests.waiting import eventually
 
 LIMITS = {"timeout_seconds", "ceiling_seconds", "max_wait_seconds", "params_bytes", "result_bytes"}
 CLASS_KEYS = {
-    *("name", "accepting", "waiting", "max_waiting", "running", "slots", "workers", "throughput_per_second"),
+    *(
+        "name",
+        "accepting",
+        "paused",
+        "draining",
+        "waiting",
+        "max_waiting",
+        "running",
+        "slots",
+        "workers",
+        "throughput_per_second",
+    ),
     *("estimated_wait_seconds", "retry_after_seconds", "backlog_seconds", "max_backlog_seconds", "observed_at"),
     *LIMITS,
 }

@@ -284,7 +284,7 @@ def test_every_place_of_an_unknown_upload_is_named(api: InProcessApi) -> None:
 
 def test_params_with_uploads_cost_one_look_and_others_none(api: InProcessApi, django_assert_num_queries: Any) -> None:
     file = str(an_upload(client=api.client).pk)
-    with django_assert_num_queries(3):  # the key, the uploads, the admission
+    with django_assert_num_queries(4):  # the key, the uploads, what operators have set, the admission
         assert api.post(TYPE, {"file": file, "more": [file]}).status_code == 202
 
 

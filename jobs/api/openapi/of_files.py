@@ -45,6 +45,7 @@ OPERATIONS = (
             "digest_mismatch",
             "unsupported_media_type",
             "idempotency_mismatch",
+            "client_suspended",
             "uploads_full",
             "too_many_transfers",
         ),
