@@ -3,6 +3,7 @@
 from django.contrib import admin
 
 from jobs.admin import batches as batches
+from jobs.admin import control as control
 from jobs.admin import files as files
 from jobs.admin import jobs as jobs
 from jobs.admin import limits as limits

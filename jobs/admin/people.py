@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from jobs import keys, sweeps
+from jobs.admin.control import change_all
 from jobs.admin.readonly import ReadOnlyAdmin
 from jobs.models import ApiClient, ApiKey
 
@@ -20,10 +21,11 @@ _NEW_KEY = "weighbridge.new_key"  # in request.META, from the saving to the answ
 
 @admin.register(ApiClient)
 class ApiClientAdmin(ReadOnlyAdmin):
-    list_display = ("name", "submits_per_minute", "max_jobs", "max_running", "weight", "created_at")
+    list_display = ("name", "submits_per_minute", "max_jobs", "max_running", "weight", "suspended_at", "created_at")
     fields = ("name", "submits_per_minute", "max_jobs", "max_running", "weight")
     search_fields = ("name",)
     ordering = ("name",)
+    actions = ("suspend", "resume")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("jobs.add_apiclient")
@@ -35,6 +37,14 @@ class ApiClientAdmin(ReadOnlyAdmin):
         super().save_model(request, obj, form, change)
         if "max_running" in form.changed_data:
             sweeps.after_a_limit()
+
+    @admin.action(description="Suspend: it submits nothing, and nothing of it starts", permissions=["change"])
+    def suspend(self, request: HttpRequest, chosen: QuerySet[ApiClient]) -> None:
+        change_all(self, request, "client", [client.name for client in chosen], {"suspended": True})
+
+    @admin.action(description="Resume", permissions=["change"])
+    def resume(self, request: HttpRequest, chosen: QuerySet[ApiClient]) -> None:
+        change_all(self, request, "client", [client.name for client in chosen], {"suspended": False})
 
 
 class NewKey(forms.ModelForm):  # type: ignore[type-arg]
