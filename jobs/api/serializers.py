@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from jobs import classes
 from jobs.classes import CostClass
+from jobs.control import effective
 from jobs.control.told import Setting, Subject
 from jobs.files import artifacts
 from jobs.models import Artifact, Job
@@ -167,14 +167,14 @@ def _setting(one: Setting) -> dict[str, Any]:
 
 def job_type(spec: JobType) -> dict[str, Any]:
     # A class that depends on the params is known only when there are some.
-    declared = classes.get(spec.cost_class) if isinstance(spec.cost_class, str) else None
-    limits: dict[str, Any] = dict.fromkeys(_LIMITS) if declared is None else _limits(declared)
+    its_class = effective.get(spec.cost_class) if isinstance(spec.cost_class, str) else None
+    limits: dict[str, Any] = dict.fromkeys(_LIMITS) if its_class is None else _limits(its_class)
     if spec.timeout_seconds is not None:
         limits["timeout_seconds"] = spec.timeout_seconds
     return {
         "name": spec.name,
         "description": inspect.cleandoc(spec.handler.__doc__ or ""),
-        "cost_class": None if declared is None else declared.name,
+        "cost_class": None if its_class is None else its_class.name,
         **limits,
         "max_attempts": spec.max_attempts,
         "params_schema": spec.params.model_json_schema(),

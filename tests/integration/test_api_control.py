@@ -85,6 +85,8 @@ def test_limits_are_overridden_and_taken_back(api: InProcessApi, patch: Any) -> 
     assert (overridden["max_waiting"], overridden["max_backlog_seconds"]) == (1, 7.5)
     row = ClassControl.objects.get(pk="heavy")
     assert (row.max_waiting, row.max_backlog_seconds, row.max_wait_seconds, row.timeout_seconds) == (1, 7.5, 9.0, 33.0)
+    assert (overridden["max_wait_seconds"], overridden["timeout_seconds"]) == (9, 33)
+    assert api.get("/types/routes.optimize").json()["max_wait_seconds"] == 9
     patch("classes/heavy", max_waiting=2, max_backlog_seconds=None, max_wait_seconds=None)
     row.refresh_from_db()
     assert (row.max_waiting, row.max_backlog_seconds, row.max_wait_seconds, row.timeout_seconds) == (

@@ -121,6 +121,10 @@ def test_classes_are_asked_once_a_second_however_often_they_are_read(
         api.get("/classes")
 
 
-def test_types_are_known_without_asking(api: InProcessApi, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_types_are_known_without_asking_but_for_limits_that_operators_have_set(
+    api: InProcessApi, clock: Clock, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(KEY + 1):
+        api.get("/types")
     with django_assert_num_queries(KEY):
         api.get("/types")
