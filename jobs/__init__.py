@@ -14,6 +14,7 @@ Where what is, by what it is for:
                     turns/ (when who was refused is to come back, and what is kept for it), tally (what was answered, by the minute)
     looking         queries (reads for the API, admin and metrics), listing (pages of jobs), history (what a class's jobs were like),
                     kept (answers that may be a second old)
+    operators       control/: what they pause, refuse, suspend and override while everything runs
     waking          wakeups (the one place that publishes), notify (who waits for what), broker (Redis, behind one breaker)
     tidying         sweeps, each a run_once()
     running         nodes, leases and once: what workers keep in the database; row_locks (not waiting for a row that somebody holds)

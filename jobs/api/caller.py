@@ -42,6 +42,7 @@ def shown(row: ApiClient, scopes: Collection[str], use: Use) -> dict[str, Any]:
     """What it may do, how much of it, and how large."""
     return {
         "name": row.name,
+        "suspended": row.suspended_at is not None,
         "scopes": sorted(scopes),
         "quotas": {
             "submits_per_minute": row.submits_per_minute,

@@ -230,7 +230,12 @@ def _refused(entry: OutboxEntry, reason: str, after_seconds: float = NEXT_TRY_SE
     return _AFTER.get(reason, "later")
 
 
-_AFTER: dict[str, Outcome] = {"queue_full": "full", "unavailable": "full", "rate_limited": "limited"}
+_AFTER: dict[str, Outcome] = {
+    "queue_full": "full",
+    "class_draining": "full",
+    "unavailable": "full",
+    "rate_limited": "limited",
+}
 
 
 def _client_of(entry: OutboxEntry) -> str:

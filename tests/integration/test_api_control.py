@@ -193,6 +193,7 @@ def test_a_suspended_client_reads_and_cancels_and_submits_nothing(api: InProcess
     assert problem(batch_calls.post(api, {"a": batch_calls.a_probe()}), 403, "client_suspended") == {}
     problem(api.send("POST", f"{BASE}/uploads", b"bytes", "text/plain"), 403, "client_suspended")
     assert claim(node, "light", (PROBE,)) is None
+    assert api.get("/client").json()["suspended"] is True
     assert api.job(running)["state"] == "running"
     assert api.job(waiting)["waiting"]["held_by"] == "paused"
     assert api.cancel(waiting).json()["state"] == "cancelled"

@@ -208,6 +208,7 @@ CONTROL = {
 }
 CLIENT = {
     "name": "shop",
+    "suspended": False,
     "scopes": ["jobs:cancel", "jobs:read", "jobs:submit"],
     "quotas": {
         "submits_per_minute": 60,

@@ -392,6 +392,7 @@ class Limits(Shape):
 
 class Client(Shape):
     name: str
+    suspended: Annotated[bool, Field(description="By an operator: it may submit nothing.")]
     scopes: list[Annotated[str, Field(json_schema_extra={"enum": [*ALL_SCOPES]})]]
     quotas: Quotas
     limits: Limits
