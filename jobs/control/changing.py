@@ -3,8 +3,7 @@
 Each change is one transaction with its record (ControlChange): who, when, from what to what, and why. What it lets go is woken after the commit (P14).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +64,7 @@ def change_class(name: str, wanted: Mapping[str, Any], by: Operator) -> list[Con
         raise UnknownSubject("class", name)
     values = {field: checked("class", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
-    with _changing():
+    with not_waiting(PATIENCE_SECONDS):
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('class:' || %s, 0))", [name])
         row, _ = ClassControl.objects.get_or_create(pk=name)
@@ -78,7 +77,7 @@ def change_type(name: str, wanted: Mapping[str, Any], by: Operator) -> list[Cont
         raise UnknownSubject("type", name)
     values = {field: checked("type", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
-    with _changing():
+    with not_waiting(PATIENCE_SECONDS):
         if any(values.values()):
             TypeControl.objects.get_or_create(pk=name)
         row = TypeControl.objects.select_for_update().filter(pk=name).first()
@@ -91,7 +90,7 @@ def change_client(name: str, wanted: Mapping[str, Any], by: Operator) -> list[Co
         raise UnknownSubject("client", name)
     values = {field: checked("client", name, field, value) for field, value in wanted.items()}
     _checked_why(by)
-    with _changing():
+    with not_waiting(PATIENCE_SECONDS):
         row = ApiClient.objects.select_for_update(no_key=True).filter(name=name).first()
         if row is None:
             raise UnknownSubject("client", name)
@@ -123,12 +122,6 @@ def checked(kind: str, name: str, field: str, value: Any) -> Any:
 def _checked_why(by: Operator) -> None:
     if len(by.why) > WHY_LENGTH or holds_nul(by.why):
         raise WrongControl("why", f"why must be a text of at most {WHY_LENGTH} characters that can be stored.")
-
-
-@contextmanager
-def _changing() -> Iterator[None]:
-    with transaction.atomic(), not_waiting(PATIENCE_SECONDS):
-        yield
 
 
 def _changed(kind: str, name: str, row: Model, wanted: Mapping[str, Any], by: Operator) -> list[ControlChange]:
