@@ -103,7 +103,7 @@ class ClassView:
     @property
     def retry_after_seconds(self) -> int:
         """What somebody would be told who was refused now."""
-        if self.draining:
+        if self.draining or self.paused:
             return RESUMED_IN_SECONDS
         return retry_after_seconds(self.cost_class, self.room)
 

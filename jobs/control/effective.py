@@ -1,4 +1,4 @@
-"""A class's limits as they are now: declared, and overridden by operators."""
+"""A class as it is now: its limits as they were declared, and overridden by operators; and whether it is paused."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _ALL = "all classes"
 
 
 def _ask(_: str) -> dict[str, dict[str, Any]]:
-    return {row["cost_class"]: row for row in ClassControl.objects.values("cost_class", *LIVE_LIMITS)}
+    return {row["cost_class"]: row for row in ClassControl.objects.values("cost_class", "paused_at", *LIVE_LIMITS)}
 
 
 overrides: Callable[[str], Mapping[str, Mapping[str, Any]]] = Kept(_ask, KNOWN_FOR_SECONDS)
@@ -28,3 +28,8 @@ def now(cost_class: CostClass) -> CostClass:
 
 def get(name: str) -> CostClass:
     return now(classes.get(name))
+
+
+def is_paused(name: str) -> bool:
+    """As this process knows it: to tell a caller what to expect. Claims look for themselves."""
+    return overrides(_ALL).get(name, {}).get("paused_at") is not None

@@ -17,6 +17,7 @@ from typing import TypeVar
 from jobs import broker, capacity, queries, refused_lately
 from jobs.capacity import Room
 from jobs.classes import CostClass
+from jobs.control import effective
 from jobs.decision import Share
 from jobs.kept import Kept
 from jobs.turns.book import Arrival, Book, Caller, Refusal
@@ -58,6 +59,8 @@ def retry_after(
     wants_room = reason in refused_lately.WANT_ROOM
     if wants_room:
         refused_lately.HERE.note(cost_class.name, caller.client)
+    if effective.is_paused(cost_class.name):  # nobody departs before an operator resumes it
+        return queries.RESUMED_IN_SECONDS
     if reason not in PACED or room.slots == 0:
         return base
     rate = queries.departures_per_second(cost_class, room)

@@ -59,6 +59,15 @@ def test_a_paused_class_takes_jobs_and_starts_none_until_it_is_resumed(api: InPr
     assert str(claim_probe(node).job_id) == accepted.json()["id"]
 
 
+def test_who_finds_a_paused_class_full_is_not_told_a_drain_that_there_is_not(api: InProcessApi, patch: Any) -> None:
+    a_probe_node(processes=1)
+    patch("classes/light", paused=True, max_waiting=0)
+    api.submit()
+    refused = api.post(PROBE, {"seconds": 0})
+    assert problem(refused, 503, "queue_full", retryable=True)["retry_after_seconds"] == 30
+    assert api.get("/classes/light").json()["retry_after_seconds"] == 30
+
+
 def test_a_draining_class_takes_no_more_and_works_off_what_it_has(api: InProcessApi, patch: Any) -> None:
     node = a_probe_node()
     job_id = api.submit()
