@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
@@ -137,7 +137,7 @@ class ClassControlAdmin(_Controlled):
             return super().changeform_view(request, *args, **kwargs)
         except RowHeld:
             self.message_user(request, "It is being changed by somebody else; try again.", messages.WARNING)
-            return self.changelist_view(request)
+            return HttpResponseRedirect(request.path)
 
 
 def _set_by(one: told.Setting) -> str:

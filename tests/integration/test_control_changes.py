@@ -18,7 +18,7 @@ from jobs.control.changing import Operator, UnknownSubject, WrongControl
 from jobs.models import ApiClient, ClassControl, ControlChange, TypeControl
 from tests.in_process_api import PROBE
 from tests.operators import BY, change
-from tests.second_connections import at_once
+from tests.second_connections import Elsewhere, at_once, class_locked
 
 pytestmark = pytest.mark.django_db
 two_connections = pytest.mark.django_db(transaction=True)
@@ -291,6 +291,19 @@ def test_the_admins_form_refuses_in_the_same_sentence(operator: Client) -> None:
         "timeout_seconds of class light is 31.0, but must be at most the class&#x27;s ceiling_seconds, 30."
         in answer.content.decode()
     )
+    assert records() == []
+
+
+@two_connections
+def test_a_class_that_is_at_its_admissions_is_said_to_be_busy(operator: Client, other: Elsewhere) -> None:
+    operator.get(CLASSES)
+    with class_locked("light", other):
+        answer = operator.post(f"{CLASSES}light/change/", {"paused": "on"}, follow=True)
+        assert "being changed by somebody else" in answer.content.decode()
+        answer = operator.post(CLASSES, {"action": "drain", "_selected_action": ["light"]}, follow=True)
+        assert "Light is being changed by somebody else" in answer.content.decode()
+        with pytest.raises(CommandError, match="nothing was done"):
+            control("class", "light", "pause")
     assert records() == []
 
 
