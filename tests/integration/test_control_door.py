@@ -9,15 +9,15 @@ from django.test import TestCase
 from pydantic import BaseModel
 
 import jobs.submit as in_process
-from jobs import admission, batches, registry, telemetry
+from jobs import admission, batches, entrance, registry, telemetry
 from jobs.admission import Rejected, Replayed
 from jobs.batches import BatchAdmitted, BatchRejected
 from jobs.control import changing, effective
-from jobs.door import asking, entrance
+from jobs.door import asking
 from jobs.door.asking import AskedJob
-from jobs.door.entrance import Entered
 from jobs.door.idempotency import of_call
 from jobs.door.invalid import InvalidJob
+from jobs.entrance import Answer, Entered
 from jobs.models import ClassControl, Job, OutboxEntry
 from jobs.registry import JobType
 from jobs.submit import outbox
@@ -49,7 +49,7 @@ def known(monkeypatch: pytest.MonkeyPatch, db: None) -> None:
     monkeypatch.setattr(registry, "_types", {**registry._types, **known})
 
 
-def come_in(**said: Any) -> Entered:
+def come_in(**said: Any) -> Entered[Answer]:
     """As a caller comes in, by the whole door."""
     asked = AskedJob(**{"type": TYPE, "params": {}, "labels": {}, "client": "tests", **said})
     client = a_client(asked.client)
@@ -120,7 +120,7 @@ def test_a_suspended_client_spends_nothing_of_its_rate() -> None:
     assert verdict_of(come_in()) == "admitted"
 
 
-def verdict_of(entered: Entered) -> str:
+def verdict_of(entered: Entered[Answer]) -> str:
     assert not isinstance(entered.answer, entrance.RateLimited)
     return verdict(entered.answer)
 
@@ -243,7 +243,9 @@ def test_an_overridden_timeout_is_the_default_of_jobs_that_say_none() -> None:
 
 def test_items_of_a_batch_have_the_overridden_limits_too() -> None:
     change("class", "light", max_waiting=1)
-    items = {str(number): asking.submission(AskedJob(TYPE, {}, {}, "tests"), a_client()) for number in range(4)}
+    items = {
+        str(number): asking.submission(AskedJob(type=TYPE, params={}, labels={}), a_client()) for number in range(4)
+    }
     answer = batches.submit(a_batch(items, atomic=False))
     assert isinstance(answer, BatchAdmitted)
     assert Job.objects.count() == 1
