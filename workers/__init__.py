@@ -9,7 +9,7 @@ Where the rest is, by who runs it:
     a pool child    pool and children (after the fork), equipment (for its life), then for each wake-up tasks → runner →
                     outcomes → settling; beside the handler limits, handler_database, logbook, usage, descendants
     the keeper      keeper (start, beat, stop), custody (its children's attempts), clockwork (sweeps, due jobs),
-                    consumption (is Celery at work?), strays, kernel; it starts celery_process
+                    consumption (is Celery at work?), strays, kernel; Celery is its fork (celery_fork, celery_process)
     both            slots (who runs which attempt, in shared memory), budget (retries per node)
     before a worker sizing (memory and cores), planning/ (what a class needs for its load), simulating/ (what limits would do)
     catalog/        one file per shipped job type

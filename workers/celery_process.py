@@ -3,6 +3,7 @@
     python -m workers.celery_process <worker|beat> <options>   =   celery --app project <worker|beat> <options>
 
 `celery` itself loads all its commands at each start, a shell and Flower among them: half a second of CPU for each worker and beat.
+A keeper's worker is no program of its own but a fork of the keeper, which calls `main` itself (workers.celery_fork).
 """
 
 import sys

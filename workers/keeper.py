@@ -10,7 +10,6 @@ import selectors
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,10 +26,10 @@ from jobs.row_locks import RowHeld, not_waiting
 from workers import budget, equipment, kernel, slots, strays
 from workers.aftermath import Aftermath
 from workers.budget import RetryBudget
+from workers.celery_fork import Fork
 from workers.children import CLASS_VARIABLE, READY_VARIABLE
 from workers.clockwork import Clockwork
 from workers.custody import SETTLING_SECONDS, Custody
-from workers.kernel import die_with_parent
 from workers.slots import Phase, SharedSlots
 
 log = structlog.get_logger(__name__)
@@ -60,11 +59,11 @@ class Keeper:
         self.ceiling_seconds = declared.ceiling_seconds if declared else CONTROL_CEILING_SECONDS
         self.grace_seconds = classes.stop_grace_seconds(cost_class)
         self.folder: Path = settings.WEIGHBRIDGE_DATA_DIR / "nodes" / str(self.node.id)
-        self.slots = SharedSlots.create(self.node.processes)
+        self.slots = SharedSlots.create(self.node.processes, strays.memory_name())
         self.budget = RetryBudget.create()
         self.clockwork = self._new_clockwork()
         self.selector = selectors.DefaultSelector()
-        self.celery: subprocess.Popen[bytes] | None = None
+        self.celery: Fork | None = None
         self.ready = False
         self.blameless = False  # whether what still runs at the end is released rather than lost
         self.stop_by: float | None = None  # monotonic; set by the first TERM
@@ -114,20 +113,30 @@ class Keeper:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else Celery, which inherits it, would never see a child end
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
-    def _start_celery(self) -> "subprocess.Popen[bytes]":
-        """In a session of its own, so that a Ctrl-C in the terminal reaches only us."""
+    def _start_celery(self) -> Fork:
+        """Before we start a thread or open a connection, neither of which would survive in a fork."""
         told, tell = os.pipe()
         self.selector.register(told, selectors.EVENT_READ, self._celery_is_ready)
-        handed_down = [tell, self.slots.fd, self.budget.fd]
-        celery = subprocess.Popen(
-            self._command(),
-            env={**os.environ, **self._environment(tell)},
-            pass_fds=handed_down,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        )
+        celery = Fork.of(lambda: self._become_celery(tell))
         os.close(tell)
         return celery
+
+    def _become_celery(self, tell: int) -> None:
+        """What is the keeper's alone goes; what the children need comes to them by their environment."""
+        for key in [*self.selector.get_map().values()]:
+            os.close(key.fd)
+        self.selector.close()
+        os.environ.update(self._environment(tell))
+        kernel.be_called("celery")
+        from workers import celery_process  # only here: the keeper has no use for it
+
+        options = self._options()
+        sys.argv = [
+            celery_process.__file__,
+            "worker",
+            *options,
+        ]  # with which Celery starts itself anew, told so by a HUP
+        celery_process.main("worker", *options)
 
     def _environment(self, tell: int) -> dict[str, str]:
         return {
@@ -141,9 +150,8 @@ class Keeper:
             "CELERY_SKIP_CHECKS": "true",  # our own start ran Django's checks just now
         }
 
-    def _command(self) -> list[str]:
+    def _options(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "workers.celery_process", "worker"),
             *("--queues", self.node.cost_class),
             *("--hostname", f"{self.node.cost_class}-{str(self.node.id)[:8]}@%h"),
             *("--concurrency", str(self.node.processes)),
@@ -158,7 +166,7 @@ class Keeper:
 
     # ── One beat ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _beat(self, celery: "subprocess.Popen[bytes]") -> None:
+    def _beat(self, celery: Fork) -> None:
         with self._looking:
             if self.grace_over:
                 return  # what the children run now has not vanished: it is released once they are gone
@@ -215,13 +223,13 @@ class Keeper:
             self.clockwork = self._new_clockwork()
             self.clockwork.start()
 
-    def _give_up_on(self, celery: "subprocess.Popen[bytes]") -> None:
+    def _give_up_on(self, celery: Fork) -> None:
         """It consumes nothing though there is work: end it, give back what it runs; we are restarted (P24)."""
         log.error("celery_consumes_nothing", node=str(self.node.id))
         self.blameless = True
         self._end(celery)
 
-    def _end(self, celery: "subprocess.Popen[bytes]") -> None:
+    def _end(self, celery: Fork) -> None:
         """Its children follow it. From here on no beat takes them for vanished."""
         self.grace_over = True
         celery.kill()
@@ -235,7 +243,7 @@ class Keeper:
             if self.celery is not None:
                 self.celery.terminate()  # it takes no more, lets running jobs finish, and ends
 
-    def _keep_the_grace(self, celery: "subprocess.Popen[bytes]") -> None:
+    def _keep_the_grace(self, celery: Fork) -> None:
         """In a thread of its own: the main one may be waiting for a database that does not answer."""
         while not self._patience_is_over():
             time.sleep(GRACE_LOOK_SECONDS)
@@ -249,7 +257,7 @@ class Keeper:
         log.warning("sign_off_failed", node=str(self.node.id))
         os._exit(1)  # what is left of its jobs is for the reaper
 
-    def _close_books(self, celery: "subprocess.Popen[bytes]") -> None:
+    def _close_books(self, celery: Fork) -> None:
         """Celery has ended, and its children with it: settle what they left, and sign off."""
         celery.wait()
         self.custody.await_ends()

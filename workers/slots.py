@@ -59,9 +59,10 @@ class SharedSlots:
         self._words = memoryview(self._memory).cast("Q")
 
     @classmethod
-    def create(cls, processes: int) -> "SharedSlots":
+    def create(cls, processes: int, name: str = "weighbridge-slots") -> "SharedSlots":
+        """`name` is seen in the list of what a process has mapped (workers.strays)."""
         count = 2 * processes + _SPARE_SLOTS
-        fd = os.memfd_create("weighbridge-slots", 0)  # without CLOEXEC: Celery is to inherit it
+        fd = os.memfd_create(name, 0)  # without CLOEXEC: Celery is to inherit it
         os.ftruncate(fd, _size(count))
         return cls(fd, count)
 

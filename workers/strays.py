@@ -1,8 +1,8 @@
 """What outlived its keeper: processes (P16) and folders.
 
 A keeper that is killed takes Celery and its children with it, but not what a handler had started: that is orphaned to
-init. It carries its keeper's mark in its environment, so the next keeper on this machine ends it. The folder of the
-node's files carries the mark too.
+init. It carries its keeper's mark in its environment, or, if it was forked and never became a program of its own, on the
+memory that the children share; so the next keeper on this machine ends it. The folder of the node's files carries the mark too.
 
 A pid says nothing outside of its PID namespace, and containers may share a data directory or see each other's
 processes: marks of other namespaces are left alone.
@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 # "<PID namespace>:<pid>:<start in kernel ticks>", set by the keeper for its children.
 KEEPER_VARIABLE = "WEIGHBRIDGE_KEEPER"
 ATTEMPT_VARIABLE = "WEIGHBRIDGE_ATTEMPT"  # set by a child for what its handler starts: the attempt's token
+_MEMORY = "weighbridge-of-"  # and the mark: the name of the memory that a keeper shares with its children
 _MARK_FILE = "keeper"
 # While any is found: one may have started another meanwhile, or stood between fork and exec, where it shows no mark.
 _LOOKS, _LOOK_SECONDS = 100, 0.01
@@ -37,6 +38,10 @@ def myself() -> str:
 def _namespace() -> str:
     """Its number, of the link's "pid:[4026531836]"."""
     return os.readlink("/proc/self/ns/pid").strip("pid:[]")
+
+
+def memory_name() -> str:
+    return f"{_MEMORY}{myself()}"
 
 
 def end_those_of_dead_keepers() -> int:
@@ -59,7 +64,14 @@ def end_those_of_dead_keepers() -> int:
 
 def _is_stray(pid: int) -> bool:
     """Only of our own user, though root may read everybody's environment."""
-    return kernel.owner_of(pid) == os.geteuid() and _keeper_is_dead(kernel.environment_of(pid).get(KEEPER_VARIABLE, ""))
+    return kernel.owner_of(pid) == os.geteuid() and _keeper_is_dead(_mark_of(pid))
+
+
+def _mark_of(pid: int) -> str:
+    """Empty for a process that carries none. An environment is shown as it was when the process became its program."""
+    in_environment = kernel.environment_of(pid).get(KEEPER_VARIABLE)
+    on_memory = (name.removeprefix(_MEMORY) for name in kernel.memory_of(pid) if name.startswith(_MEMORY))
+    return in_environment or next(on_memory, "")
 
 
 def _keeper_is_dead(mark: str) -> bool:

@@ -26,12 +26,6 @@ class Node:
     def pids(self) -> tuple[int, ...]:
         return tuple(with_descendants(self.keeper))
 
-    @property
-    def slots(self) -> int:
-        """How many children the parent was told to have."""
-        words = _command(self.parent).split(b"\0")
-        return int(words[words.index(b"--concurrency") + 1])
-
 
 def node(stack: Stack, program: str) -> Node:
     """Waits for one that has its pool."""
@@ -43,7 +37,7 @@ def node(stack: Stack, program: str) -> Node:
 def _node(keeper: int) -> Node | None:
     for parent in _direct_children(keeper):
         children = tuple(_direct_children(parent))
-        if b"celery" in _command(parent) and children:
+        if _name(parent) == "celery" and children:
             return Node(keeper, parent, children)
     return None
 
@@ -58,6 +52,14 @@ def _parent_of(pid: int) -> int:
 
 def state_of(pid: int) -> str:
     return (_stat(pid) or ["gone"])[0]
+
+
+def _name(pid: int) -> str:
+    """As lists of processes show it; empty if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _command(pid: int) -> bytes:
@@ -84,15 +86,25 @@ def wait_until_back(stack: Stack, program: str) -> None:
 
 def _is_whole(stack: Stack, program: str) -> bool:
     found = _node(_main_pid(stack, program))
-    return found is not None and len(found.children) == found.slots and _beats(stack, found.keeper)
+    return found is not None and len(found.children) == _slots_that_beat(stack, found.keeper)
 
 
-def _beats(stack: Stack, keeper: int) -> bool:
+def slots(stack: Stack, program: str) -> int:
+    """How many children the node is to have. Waits for it to beat."""
+    found = eventually(lambda: _slots_that_beat(stack, _main_pid(stack, program)), READY_SECONDS)
+    assert found is not None
+    return found
+
+
+def _slots_that_beat(stack: Stack, keeper: int) -> int | None:
     with psycopg.connect(stack.database_url) as connection:
-        return connection.execute(_BEATS, [keeper]).fetchone() is not None
+        row = connection.execute(_SLOTS_THAT_BEAT, [keeper]).fetchone()
+        return row[0] if row else None
 
 
-_BEATS = "SELECT 1 FROM jobs_workernode WHERE pid = %s AND stopped_at IS NULL AND seen_at > now() - interval '2 s'"
+_SLOTS_THAT_BEAT = (
+    "SELECT processes FROM jobs_workernode WHERE pid = %s AND stopped_at IS NULL AND seen_at > now() - interval '2 s'"
+)
 
 
 def _main_pid(stack: Stack, program: str) -> int:

@@ -8,7 +8,7 @@ from tests.api_client import Api
 from tests.history import rows
 from tests.history.checker import check
 from tests.history.events import ClassObserved, NemesisBegan, NemesisEnded, NemesisHit
-from tests.history.nodes import node
+from tests.history.nodes import slots
 from tests.history.recorder import History
 from tests.history.seen import Bounds, is_terminal
 from tests.history.verdict import Verdict
@@ -40,5 +40,5 @@ def bounds_of(stack: Stack) -> Bounds:
     workers = [name for name in stack.programs() if name.startswith("worker-") and name != "worker-control"]
     return Bounds(
         lease_seconds=float(stack.environment.get("WEIGHBRIDGE_LEASE_SECONDS", Bounds.lease_seconds)),
-        processes={name.removeprefix("worker-"): node(stack, name).slots for name in workers},
+        processes={name.removeprefix("worker-"): slots(stack, name) for name in workers},
     )

@@ -1,6 +1,7 @@
 """What a keeper decides by itself, without a Celery."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from jobs import classes
+from workers.celery_fork import Fork
 from workers.custody import SETTLING_SECONDS
 from workers.keeper import Keeper
 from workers.slots import OwnSlot
@@ -49,11 +51,12 @@ def test_a_keeper_that_stops_gives_a_settle_three_seconds_more(
 
 def test_once_celery_is_being_ended_no_beat_takes_its_children_for_vanished(keeper: Keeper) -> None:
     """What they ran is released, without blame."""
-    process = subprocess.Popen(["sleep", "60"])
+    celery = Fork.of(lambda: time.sleep(60))
     keeper.custody = cast(Any, None)  # whoever looks now, fails
-    keeper._end(process)
-    keeper._beat(process)
-    assert process.wait(10) == -9
+    keeper._end(celery)
+    keeper._beat(celery)
+    celery.wait()
+    assert celery.poll() == -signal.SIGKILL
 
 
 def test_celerys_own_limit_stands_behind_every_other(keeper: Keeper) -> None:

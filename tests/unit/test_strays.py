@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.waiting import eventually
 from workers import kernel, strays
+from workers.celery_fork import Fork
+from workers.slots import SharedSlots
 
 
 @pytest.fixture
@@ -45,6 +48,22 @@ def _carries(mark: str, left_behind: "list[subprocess.Popen[bytes]]") -> int:
 def test_what_carries_a_dead_keepers_mark_is_a_stray(dead: str, left_behind: "list[subprocess.Popen[bytes]]") -> None:
     assert strays._is_stray(_carries(dead, left_behind))
     assert not strays._is_stray(_carries(strays.myself(), left_behind))
+
+
+def test_what_was_forked_and_became_no_program_carries_the_mark_on_the_memory_it_shares(dead: str) -> None:
+    """Its environment is shown as its keeper's was, before there was a mark."""
+    for mark, stray in ((dead, True), (strays.myself(), False), (_elsewhere(dead), False)):
+        fork = _fork_of_one_who_shares(f"{strays.memory_name().removesuffix(strays.myself())}{mark}")
+        assert strays._is_stray(fork.pid) is stray
+        fork.kill()
+        fork.wait()
+    assert strays.memory_name().endswith(strays.myself())
+
+
+def _fork_of_one_who_shares(name: str) -> Fork:
+    memory = SharedSlots.create(1, name)
+    os.close(memory.fd)  # what is mapped is enough, as in a process that closes all that it inherits
+    return Fork.of(lambda: time.sleep(60))
 
 
 def test_strays_are_looked_for_until_none_is_found(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 from project.settings import *  # noqa: F403
 from project.settings import COST_CLASSES, DATABASES, INSTALLED_APPS, WEIGHBRIDGE_JOB_MODULES
@@ -24,5 +25,5 @@ WEIGHBRIDGE_JOB_MODULES = [*WEIGHBRIDGE_JOB_MODULES, "tests.acceptance.team.weig
 
 # Services of this machine, which a test starts before its stack.
 WEIGHBRIDGE_SERVICES = json.loads(os.environ.get("TEST_SERVICES", "{}"))
-if os.environ.get("WEIGHBRIDGE_COST_CLASS") == "heavy":  # in its workers only
+if sys.argv[1:3] == ["worker", "heavy"]:  # in its workers only
     CELERY_WORKER_MAX_TASKS_PER_CHILD = 1
