@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -38,7 +38,7 @@ def _fails() -> None:
     ],
     ids=["returns", "exits", "exits with a status", "exits with a sentence", "raises"],
 )
-def test_it_ends_with_the_status_of_what_it_did_and_never_returns_to_us(act, status: int) -> None:
+def test_it_ends_with_the_status_of_what_it_did_and_never_returns_to_us(act: Callable[[], None], status: int) -> None:
     fork = Fork.of(act)
     fork.wait()
     assert fork.poll() == fork.poll() == status

@@ -2,10 +2,14 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.checks import Tags
+from django.core.checks.registry import registry
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs import classes
 from workers.keeper import Keeper
+
+OF_THE_WEB = {Tags.admin, Tags.security, Tags.staticfiles, Tags.templates, Tags.urls}
 
 
 class Command(BaseCommand):
@@ -13,6 +17,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("cost_class", help="a declared cost class, or 'control' for the sweeps")
+
+    def execute(self, *args: Any, **options: Any) -> Any:
+        """Without the checks of what a worker never serves: they would load the whole API into each."""
+        if not options["skip_checks"]:
+            registry.registered_checks = {
+                check for check in registry.registered_checks if OF_THE_WEB.isdisjoint(check.tags)
+            }
+        return super().execute(*args, **options)
 
     def handle(self, *args: Any, cost_class: str, **options: Any) -> None:
         if not sys.platform.startswith("linux"):
