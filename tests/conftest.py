@@ -1,5 +1,7 @@
 """Options of the whole suite."""
 
+import gc
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -9,6 +11,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="the long counts, with the default times, instead of the short"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Five thousand tests and what they import stay to the end: to look for garbage among them, again and again, takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
