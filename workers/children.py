@@ -1,5 +1,6 @@
 """What a pool child does to itself right after the fork. Runs in Celery's processes, never in the keeper."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -29,8 +30,13 @@ _CONSUMER_SOCKET_SECONDS = 5.0  # P32's half second is for publishers; a consume
 
 @worker_init.connect
 def load_before_the_fork(**kwargs: Any) -> None:
-    """The HTTP client takes half a second of CPU to load; a job with a short deadline should not pay for it."""
+    """The HTTP client takes half a second of CPU to load; a job with a short deadline should not pay for it.
+
+    What is loaded by now is no garbage, and stays shared: a child that looked for garbage in it would copy all of it.
+    """
     import workers.fanout  # noqa: F401
+
+    gc.freeze()
 
 
 @celeryd_init.connect
