@@ -108,3 +108,21 @@ def test_only_the_named_modules_register_job_types(tmp_path: Path) -> None:
     path = os.pathsep.join([str(CHECKOUT), str(tmp_path)])
     ran = _python("-c", code, DJANGO_SETTINGS_MODULE="bare", PYTHONPATH=path)
     assert ran.stdout.strip().endswith("[]"), ran.stdout + ran.stderr
+
+
+WORKER = """
+import sys, django
+from django.core.management import execute_from_command_line
+django.setup()
+from workers import keeper
+keeper.Keeper.run = lambda keeper: print([name for name in ("jobs.api.urls", "rest_framework.views") if name in sys.modules])
+execute_from_command_line(["manage.py", "worker", "light"])
+"""
+
+
+def test_a_worker_asks_its_own_checks_and_loads_no_api_for_those_of_the_web() -> None:
+    right = _python("-c", WORKER)
+    assert right.stdout == "[]\n", right.stderr
+    wrong = _python("-c", WORKER, WEIGHBRIDGE_LEASE_SECONDS="10", WEIGHBRIDGE_BEAT_SECONDS="4")
+    assert wrong.stdout == ""
+    assert "(jobs.E004) WEIGHBRIDGE_LEASE_SECONDS is 10, but must be at least 3 times" in wrong.stderr
