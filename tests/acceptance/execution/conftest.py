@@ -29,7 +29,9 @@ def misbehaving(tmp_path_factory: pytest.TempPathFactory, times: Times) -> Itera
         WEIGHBRIDGE_JOB_MODULES=MODULES,
         WEIGHBRIDGE_ON_ATTEMPT_FAILED=f"{tracker.__name__}.note",
         WEIGHBRIDGE_HEAVY_MAX_WAITING="400",
-        WEIGHBRIDGE_LIGHT_MAX_WAIT_SECONDS="60",  # a worker's restart takes its time on a busy machine
+        # Of workers that are ended after their first job, five jobs may wait for one restart each, of up to 90 s on a busy machine.
+        WEIGHBRIDGE_LIGHT_MAX_WAIT_SECONDS="600",
+        WEIGHBRIDGE_HEAVY_MAX_WAIT_SECONDS="600",
     )
     running = Stack(tmp_path_factory.mktemp("misbehaving") / "data", environ, without=QUIET)
     running.start()
