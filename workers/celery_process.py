@@ -6,6 +6,7 @@
 A keeper's worker is no program of its own but a fork of the keeper, which calls `main` itself (workers.celery_fork).
 """
 
+import os
 import sys
 
 from celery.app.utils import find_app
@@ -17,6 +18,8 @@ COMMANDS = {"worker": worker.worker, "beat": beat.beat}
 
 def main(name: str, *options: str) -> None:
     """Until the command ends; exits with its status."""
+    # A keeper asks the checks before it forks; beat is a clock, which has nothing to check, and would load the whole API for it.
+    os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
     context = CLIContext(app=find_app("project"), no_color=False, workdir=None)
     COMMANDS[name].main(options, f"celery {name}", obj=context, auto_envvar_prefix=f"CELERY_{name.upper()}")
 

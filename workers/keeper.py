@@ -130,13 +130,9 @@ class Keeper:
         kernel.be_called("celery")
         from workers import celery_process  # only here: the keeper has no use for it
 
-        options = self._options()
-        sys.argv = [
-            celery_process.__file__,
-            "worker",
-            *options,
-        ]  # with which Celery starts itself anew, told so by a HUP
-        celery_process.main("worker", *options)
+        command = ("worker", *self._options())
+        sys.argv = [celery_process.__file__, *command]  # Celery starts itself anew by it, told to by a HUP
+        celery_process.main(*command)
 
     def _environment(self, tell: int) -> dict[str, str]:
         return {
@@ -147,7 +143,6 @@ class Keeper:
             budget.FD_VARIABLE: str(self.budget.fd),
             CLASS_VARIABLE: self.node.cost_class,
             READY_VARIABLE: str(tell),
-            "CELERY_SKIP_CHECKS": "true",  # our own start ran Django's checks just now
         }
 
     def _options(self) -> list[str]:

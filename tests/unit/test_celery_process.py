@@ -36,3 +36,17 @@ def test_celerys_own_options_are_read_and_others_refused(command: str) -> None:
     assert ran.returncode == 2
     assert f"Usage: celery {command} [OPTIONS]" in ran.stderr
     assert "No such option" in ran.stderr
+
+
+BEAT = """
+import sys
+from celery.apps.beat import Beat
+from workers.celery_process import main
+Beat.start_scheduler = lambda beat: print([name for name in ("workers.tasks", "jobs.api.urls") if name in sys.modules])
+main("beat", "--pidfile=")
+"""
+
+
+def test_beat_loads_no_api() -> None:
+    ran = _python("-c", BEAT)
+    assert ran.stdout.endswith("['workers.tasks']\n"), ran.stdout + ran.stderr
