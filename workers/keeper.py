@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import structlog
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import close_old_connections, connection, connections
 from django.db.utils import DatabaseError, InterfaceError
 
 from jobs import classes, lifecycle, nodes, registry
@@ -114,9 +114,10 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
     def _start_celery(self) -> Fork:
-        """Before we start a thread or open a connection, neither of which would survive in a fork."""
+        """Before we start a thread, which a fork would not have."""
         told, tell = os.pipe()
         self.selector.register(told, selectors.EVENT_READ, self._celery_is_ready)
+        connections.close_all()  # a team's app may have opened one while it was loaded, and two would write into it
         celery = Fork.of(lambda: self._become_celery(tell))
         os.close(tell)
         return celery

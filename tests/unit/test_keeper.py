@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+import workers.keeper
 from jobs import classes
 from workers.celery_fork import Fork
 from workers.custody import SETTLING_SECONDS
@@ -57,6 +59,15 @@ def test_once_celery_is_being_ended_no_beat_takes_its_children_for_vanished(keep
     keeper._beat(celery)
     celery.wait()
     assert celery.poll() == -signal.SIGKILL
+
+
+def test_no_connection_goes_into_celerys_process(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A team's app may have opened one as it was loaded."""
+    done: list[str] = []
+    monkeypatch.setattr(workers.keeper, "connections", SimpleNamespace(close_all=lambda: done.append("closed")))
+    monkeypatch.setattr(Fork, "of", lambda act: done.append("forked"))
+    keeper._start_celery()
+    assert done == ["closed", "forked"]
 
 
 def test_celerys_own_limit_stands_behind_every_other(keeper: Keeper) -> None:
