@@ -106,7 +106,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
     arrival = turns.arrive(_caller(submission), submission.cost_class)
     try:
-        verdict, room, starts_in, share, born = _ask(submission, arrival.kept)
+        verdict, room, starts_in, share, born = _ask(submission, arrival.left_of(submission.cost_class))
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -135,8 +135,8 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     return Admitted(job, ahead, room, starts_in, paused)
 
 
-def _ask(submission: Submission, kept: int) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
-    statement, arguments = _ADMIT, _arguments(submission, submission.cost_class.without(kept))
+def _ask(submission: Submission, bounds: CostClass) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
+    statement, arguments = _ADMIT, _arguments(submission, bounds)
     if submission.outbox_id is not None:
         statement, arguments = _ADMIT_ENTRY, {**arguments, "outbox": submission.outbox_id}
     with connection.cursor() as cursor:

@@ -102,13 +102,6 @@ class CostClass:
         """Jobs that would be admitted now; none, however few there are, where these are enough work (P5)."""
         return 0 if self.backlog_of(room) > self.backlog_seconds else room.free(self.max_waiting)
 
-    def without(self, kept: int) -> "CostClass":
-        """As it is for who may not have so many places of the waiting room, nor as large a part of the work that may wait (P10)."""
-        if kept == 0:
-            return self
-        most_work = self.backlog_seconds * (1 - kept / self.max_waiting)
-        return replace(self, max_waiting=self.max_waiting - kept, max_backlog_seconds=most_work)
-
     @property
     def bounds(self) -> Bounds:
         """What a decision goes by."""

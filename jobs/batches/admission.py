@@ -111,7 +111,7 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
     """Raises Mismatch for a key of another request, and OperationalError (of Django) when the database is away."""
     arrivals = {name: turns.arrive(_caller(submission), one) for name, one in _classes(submission).items()}
     try:
-        answer = _ask(submission, {name: arrival.kept for name, arrival in arrivals.items()})
+        answer = _ask(submission, arrivals)
         _count_returned(submission, arrivals, answer)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
@@ -131,12 +131,13 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
     return _rejected(submission, answer.verdict, answer.about, answer)
 
 
-def _ask(submission: BatchSubmission, kept: Mapping[str, int]) -> _Decision:
+def _ask(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival]) -> _Decision:
     with connection.cursor() as cursor:
-        cursor.execute(_ADMIT, _arguments(submission, kept))
+        cursor.execute(_ADMIT, _arguments(submission, arrivals))
         verdict, about, batch_id, verdicts, rooms, starts_in, share = cursor.fetchone()  # Django leaves jsonb as text
     of_items = dict(zip(submission.items, verdicts, strict=True))
     counted = {name: Room(*figures) for name, figures in json.loads(rooms).items()}
+    kept = {name: arrival.kept for name, arrival in arrivals.items()}
     return _Decision(verdict, about, batch_id, of_items, counted, starts_in, share_of(share), kept)
 
 
@@ -147,8 +148,10 @@ def _count_returned(submission: BatchSubmission, arrivals: Mapping[str, turns.Ar
             tally.returned(cost_class, admitted=answer.verdict == ADMITTED and (cost_class, ADMITTED) in verdicts)
 
 
-def _arguments(submission: BatchSubmission, kept: Mapping[str, int]) -> dict[str, Any]:
-    items = [_item(*numbered, submission.refused, kept) for numbered in enumerate(submission.items.items(), start=1)]
+def _arguments(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival]) -> dict[str, Any]:
+    items = [
+        _item(*numbered, submission.refused, arrivals) for numbered in enumerate(submission.items.items(), start=1)
+    ]
     return {
         "client": submission.client.pk,
         "atomic": submission.atomic,
@@ -170,10 +173,11 @@ def _classes(submission: BatchSubmission) -> dict[str, CostClass]:
 
 
 def _item(
-    position: int, named: tuple[str, Submission], refused: Mapping[str, str], kept: Mapping[str, int]
+    position: int, named: tuple[str, Submission], refused: Mapping[str, str], arrivals: Mapping[str, turns.Arrival]
 ) -> dict[str, Any]:
     name, one = named
-    bounds = one.cost_class.without(kept[one.cost_class.name])
+    arrival = arrivals[one.cost_class.name]
+    bounds = arrival.left_of(one.cost_class)
     return {
         "position": position,
         "name": name,
@@ -188,7 +192,7 @@ def _item(
         "deadline_in": one.deadline_in_seconds,
         "deadline_at": one.deadline_at and one.deadline_at.isoformat(),
         "max_waiting": bounds.max_waiting,
-        "kept": kept[one.cost_class.name],
+        "kept": arrival.kept,
         "processes": one.cost_class.processes,
         "key": one.idempotency and one.idempotency.key,
         "fingerprint": one.idempotency and one.idempotency.fingerprint,

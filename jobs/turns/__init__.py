@@ -10,17 +10,19 @@ right: a turn that is lost costs a caller one more try.
 """
 
 import hashlib
+import math
 import random
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from jobs import broker, capacity, queries, refused_lately
+from jobs import broker, capacity, costs, queries, refused_lately
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.control import effective
 from jobs.decision import Share
 from jobs.kept import Kept
-from jobs.turns.book import Arrival, Book, Caller, Refusal
+from jobs.turns.book import Book, Caller, Refusal
 from jobs.turns.in_process import InProcess
 from jobs.turns.in_redis import InRedis
 
@@ -30,6 +32,23 @@ T = TypeVar("T")
 
 PACED = frozenset({"queue_full", "share_full", "deadline_unreachable"})  # reasons that departures put right
 JITTER_SHARE = 0.1  # of the wait, at most; never less than the turn, or callers would come for nothing
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """`returned`: at its turn. `kept`: places of the waiting room that are for others, whose turn is near, and what their work takes all slots together, in
+    seconds."""
+
+    returned: bool = False
+    kept: int = 0
+    kept_seconds: float = 0.0
+
+    def left_of(self, cost_class: CostClass) -> CostClass:
+        """The class as it is for this caller."""
+        if not self.kept:
+            return cost_class
+        most_work = cost_class.backlog_seconds - self.kept_seconds
+        return replace(cost_class, max_waiting=cost_class.max_waiting - self.kept, max_backlog_seconds=most_work)
 
 
 def whose(client: int, key: str | None) -> Caller:
@@ -44,8 +63,15 @@ def arrive(caller: Caller, cost_class: CostClass) -> Arrival:
     """
     if not _anyone_expected(cost_class.name):
         return Arrival()
-    most = capacity.most_kept(cost_class.max_waiting)
-    return _by(lambda book: book.arrive(cost_class.name, caller, most))
+    departures = capacity.most_kept(cost_class.max_waiting)
+    seen = _by(lambda book: book.arrive(cost_class.name, caller, departures))
+    if not seen.near:
+        return Arrival(seen.returned)
+    # Where jobs are long it is their work that fills a class, with fewer of them than there are places; of unknown work nothing does.
+    each = seen.departure if costs.mean_seconds(cost_class.name) else 0.0
+    fit = cost_class.backlog_seconds / each if each else math.inf
+    kept = min(seen.near, capacity.most_kept(int(min(cost_class.max_waiting, fit))))
+    return Arrival(seen.returned, kept, kept * each)
 
 
 def retry_after(
@@ -64,9 +90,9 @@ def retry_after(
     if reason not in PACED or room.slots == 0:
         return base
     rate = queries.departures_per_second(cost_class, room)
-    part = 1.0 if share is None else share.part
-    spacing = places / (rate * part) if rate else cost_class.retry_after_seconds * places / (room.slots * part)
-    return _taken(caller, cost_class, base, spacing, wants_room=wants_room, over_share=share is not None)
+    departure = 1 / rate if rate else cost_class.retry_after_seconds / room.slots
+    spacing = departure * places / (1.0 if share is None else share.part)
+    return _taken(caller, cost_class, base, spacing, departure, wants_room=wants_room, over_share=share is not None)
 
 
 def _taken(
@@ -74,12 +100,13 @@ def _taken(
     cost_class: CostClass,
     base: float,
     spacing: float,
+    departure: float,
     *,
     wants_room: bool = False,
     over_share: bool = False,
 ) -> int:
     most, jitter = max(1, cost_class.max_waiting), random.random() * JITTER_SHARE
-    refusal = Refusal(base, spacing, jitter, most, over_share, wants_room)
+    refusal = Refusal(base, spacing, departure, jitter, most, over_share, wants_room)
     turn = _by(lambda book: book.take(cost_class.name, caller, refusal))
     for client, ago in turn.others:
         refused_lately.HERE.note(cost_class.name, client, ago)

@@ -16,19 +16,22 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """`returned`: at its turn. `kept`: places of the waiting room that are for others, whose turn is near."""
+class Seen:
+    """Of somebody who comes. returned: at its turn. near: turns of others that are; departure: what one took when the last turn was given."""
 
     returned: bool = False
-    kept: int = 0
+    near: int = 0
+    departure: float = 0.0
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a turn is given for. base: until places come free; spacing: what one departure takes; jitter: a share of the wait, on top."""
+    """What a turn is given for. base: until places come free; spacing: after the turn before; departure: what one takes; jitter: a share of the
+    wait, on top."""
 
     base: float
     spacing: float
+    departure: float
     jitter: float
     most: int  # turns to come that a client may hold
     over_share: bool = False  # its turns are behind its own ones only, and no place of the class is kept for them
@@ -44,7 +47,7 @@ class Turn:
 
 
 class Book(Protocol):
-    def arrive(self, cost_class: str, caller: Caller, most_kept: int) -> Arrival:
+    def arrive(self, cost_class: str, caller: Caller, departures: int) -> Seen:
         """Strike out its turn if it has come. A turn is near when it comes before so many departures."""
 
     def take(self, cost_class: str, caller: Caller, refusal: Refusal) -> Turn:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jobs.capacity import RETRY_AFTER_CAP_SECONDS, turn_at
-from jobs.turns.book import GRACE_SECONDS, GRACE_SHARE, Arrival, Caller, Refusal, Turn
+from jobs.turns.book import GRACE_SECONDS, GRACE_SHARE, Caller, Refusal, Seen, Turn
 
 
 @dataclass(frozen=True)
@@ -27,21 +27,22 @@ class InProcess:
         self._clock = clock
         self._lock = threading.Lock()
         self._last: dict[tuple[str, int | None], float] = {}  # of a class, or of a client there that has its share
-        self._spacing: dict[str, float] = {}
+        self._departure: dict[str, float] = {}
         self._turns: dict[tuple[str, int], dict[str, Entry]] = {}
         self._names = itertools.count()
 
-    def arrive(self, cost_class: str, caller: Caller, most_kept: int) -> Arrival:
+    def arrive(self, cost_class: str, caller: Caller, departures: int) -> Seen:
         with self._lock:
             now = self._clock()
             turns = self._held(cost_class, caller.client, now)
             due = [key for key, turn in turns.items() if turn.at <= now and _may_be(caller, key)]
             if due:
                 del turns[min(due, key=lambda key: turns[key].at)]
-                return Arrival(returned=True)
-            ahead = most_kept * self._spacing.get(cost_class, 0.0)
+                return Seen(returned=True)
+            departure = self._departure.get(cost_class, 0.0)
+            ahead = departures * departure
             near = sum(turn.of_class and -GRACE_SECONDS <= turn.at - now <= ahead for turn in self._all(cost_class))
-            return Arrival(kept=min(most_kept, near))
+            return Seen(near=near, departure=departure)
 
     def take(self, cost_class: str, caller: Caller, refusal: Refusal) -> Turn:
         with self._lock:
@@ -66,7 +67,7 @@ class InProcess:
         latest = now + RETRY_AFTER_CAP_SECONDS
         turn = self._last[line] = min(turn_at(now, refusal.base, self._last.get(line), refusal.spacing), latest)
         if not refusal.over_share:
-            self._spacing[cost_class] = refusal.spacing
+            self._departure[cost_class] = refusal.departure
         return min(turn + math.floor(_left(turn, now) * refusal.jitter), latest)
 
     def anyone_expected(self, cost_class: str) -> bool:
@@ -77,7 +78,7 @@ class InProcess:
     def forget(self) -> None:
         with self._lock:
             self._last.clear()
-            self._spacing.clear()
+            self._departure.clear()
             self._turns.clear()
 
     def _held(self, cost_class: str, client: int, now: float) -> dict[str, Entry]:

@@ -1,6 +1,6 @@
 """The turns of all web processes, in Redis: each call is one script, so one step, by Redis' clock (P10).
 
-Of a class there are the last turn and the spacing that was then (a hash), its turns (a sorted set), who wants room in it (another), and a mark while anyone is
+Of a class there are the last turn and what a departure took then (a hash), its turns (a sorted set), who wants room in it (another), and a mark while anyone is
 expected; of each client in it when its turns are, and until when their callers count as returned (two sorted sets), and the last turn
 of one that has its share. All of them expire.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from jobs import broker
 from jobs.capacity import RETRY_AFTER_CAP_SECONDS
 from jobs.decision import SEEN_SECONDS
-from jobs.turns.book import GRACE_SECONDS, GRACE_SHARE, Arrival, Caller, Refusal, Turn
+from jobs.turns.book import GRACE_SECONDS, GRACE_SHARE, Caller, Refusal, Seen, Turn
 
 TOLD_CLIENTS = 100  # of those that other processes refused, the newest
 _PREFIX = "weighbridge:turns"
@@ -21,13 +21,13 @@ _PREFIX = "weighbridge:turns"
 class InRedis:
     """Raises what broker.AWAY names while Redis is away."""
 
-    def arrive(self, cost_class: str, caller: Caller, most_kept: int) -> Arrival:
-        returned, kept = _ask(_ARRIVE, cost_class, caller, [caller.key or "", most_kept, GRACE_SECONDS])
-        return Arrival(bool(returned), int(kept))
+    def arrive(self, cost_class: str, caller: Caller, departures: int) -> Seen:
+        returned, near, departure = _ask(_ARRIVE, cost_class, caller, [caller.key or "", departures, GRACE_SECONDS])
+        return Seen(bool(returned), int(near), float(departure))
 
     def take(self, cost_class: str, caller: Caller, refusal: Refusal) -> Turn:
         name = f"-{uuid.uuid4().hex}" if caller.key is None else caller.key
-        asked = [name, refusal.base, refusal.spacing, refusal.jitter, refusal.most]
+        asked = [name, refusal.base, refusal.spacing, refusal.departure, refusal.jitter, refusal.most]
         whose = [int(refusal.over_share), int(refusal.wants_room)]
         limits = [RETRY_AFTER_CAP_SECONDS, GRACE_SECONDS, GRACE_SHARE, SEEN_SECONDS, TOLD_CLIENTS]
         seconds, *others = _ask(_TAKE, cost_class, caller, [*asked, *whose, *limits])
@@ -69,25 +69,26 @@ for _, gone in ipairs(redis.call('ZRANGEBYSCORE', until_of, '-inf', '(' .. text(
 _ARRIVE = (
     _BOTH
     + """
-local key, most, grace = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local key, departures, grace = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', at_of, '-inf', text(now))) do
     if member == key or key == '' and string.sub(member, 1, 1) == '-' then
         strike(member)
-        return {1, 0}
+        return {1, 0, '0'}
     end
 end
-local ahead = most * (number(redis.call('HGET', class, 'spacing')) or 0)
-return {0, math.min(most, redis.call('ZCOUNT', all, text(now - grace), text(now + ahead)))}
+local departure = redis.call('HGET', class, 'departure') or '0'
+local ahead = departures * tonumber(departure)
+return {0, redis.call('ZCOUNT', all, text(now - grace), text(now + ahead)), departure}
 """
 )
 
 _TAKE = (
     _BOTH
     + """
-local member, base, spacing, jitter = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local most, over_share, wants_room = tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1'
-local cap, grace, grace_share = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
-local seen, told_clients = tonumber(ARGV[12]), tonumber(ARGV[13])
+local member, base, spacing, departure = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local jitter, most, over_share, wants_room = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9] == '1'
+local cap, grace, grace_share = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local seen, told_clients = tonumber(ARGV[13]), tonumber(ARGV[14])
 local function left(at) return math.max(1, math.min(cap, math.ceil(at - now - 0.001))) end
 local function keep(name, seconds)
     if redis.call('TTL', name) < seconds then redis.call('EXPIRE', name, math.ceil(seconds)) end
@@ -120,7 +121,7 @@ if last then turn = math.max(turn, last + spacing) end
 turn = math.min(turn, now + cap)
 local at = math.min(turn + math.floor(left(turn) * jitter), now + cap)
 local ends = at + math.max(grace, grace_share * (at - now))
-redis.call('HSET', line, 'last', text(turn), 'spacing', text(spacing))
+redis.call('HSET', line, 'last', text(turn), 'departure', text(departure))
 redis.call('ZADD', at_of, text(at), member)
 redis.call('ZADD', until_of, text(ends), member)
 redis.call('ZREMRANGEBYSCORE', all, '-inf', '(' .. text(now - grace))

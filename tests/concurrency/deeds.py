@@ -208,4 +208,4 @@ def take_turns(member: Member, clients: list[int], each: int, base: float, spaci
     """The seconds that so many refused requests of this member's client are told, without jitter."""
     turns.JITTER_SHARE = 0.0
     caller = turns.whose(clients[member.number], None)
-    return [turns._taken(caller, a_class("heavy"), base, spacing) for _ in range(each)]
+    return [turns._taken(caller, a_class("heavy"), base, spacing, spacing) for _ in range(each)]

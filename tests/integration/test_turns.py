@@ -9,7 +9,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import admission, batches, broker, refused_lately, telemetry, turns
+from jobs import admission, batches, broker, costs, refused_lately, telemetry, turns
 from jobs.admission import Admitted
 from jobs.door.idempotency import Idempotency
 from jobs.turns import Arrival, in_redis, whose
@@ -18,12 +18,12 @@ from tests.in_process_api import InProcessApi, a_probe_node, problem
 from tests.job_rows import a_client
 from tests.submissions import a_batch, a_class, a_submission, batch_verdict, submit, verdict
 
-HEAVY = a_class("heavy", max_waiting=8)
+HEAVY = a_class("heavy", max_waiting=8, max_backlog_seconds=1_000.0)
 WAYS = pytest.mark.parametrize("away", [False, True], ids=["in Redis", "in this process"])
 
 
 def _told(client: int, key: str | None, base: float = 15, spacing: float = 15, cost_class: Any = HEAVY) -> int:
-    return turns._taken(whose(client, key), cost_class, base, spacing)
+    return turns._taken(whose(client, key), cost_class, base, spacing, spacing)
 
 
 def _near(told: list[int], expected: list[int]) -> bool:
@@ -99,6 +99,7 @@ def _arrive(client: int, key: str | None, cost_class: Any = HEAVY) -> Arrival:
     return turns.arrive(whose(client, key), cost_class)
 
 
+@pytest.mark.django_db
 @WAYS
 @pytest.mark.parametrize("key", ["a", None])
 def test_who_comes_at_its_turn_is_known_once(away: bool, key: str | None) -> None:
@@ -114,18 +115,37 @@ def test_who_comes_at_its_turn_is_known_once(away: bool, key: str | None) -> Non
 
 
 @WAYS
-def test_a_place_is_kept_for_each_turn_that_is_near(away: bool) -> None:
+def test_a_place_is_kept_for_each_turn_that_is_near(away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """HEAVY keeps up to four of its eight, for those that come within four departures."""
     if away:
         broker.breaker.open()
+    monkeypatch.setattr(costs, "mean_seconds", lambda cost_class: 15.0)
     assert _arrive(9, "new") == Arrival()
     for n in range(6):
         _told(1, f"k{n}", base=30, spacing=15)  # at 30, 45, 60 | 75, …
-    assert _arrive(9, "new") == Arrival(kept=3)
-    assert _arrive(1, "k0") == Arrival(kept=3), "it is early"
+    assert _arrive(9, "new") == Arrival(kept=3, kept_seconds=45.0)
+    assert _arrive(1, "k0") == Arrival(kept=3, kept_seconds=45.0), "it is early"
     for n in range(3):
         _told(2, f"k{n}", base=0, spacing=0, cost_class=HEAVY)  # behind all others
     assert _arrive(9, "new", a_class("heavy", max_waiting=0)) == Arrival()
+
+
+@WAYS
+def test_where_work_fills_a_class_before_jobs_do_as_much_of_it_is_kept(
+    away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 40 places; but the work that may wait is that of ten jobs, so five of them are kept."""
+    monkeypatch.setattr(costs, "mean_seconds", lambda cost_class: 15.0)
+    if away:
+        broker.breaker.open()
+    long = a_class("heavy", max_waiting=40, max_backlog_seconds=150.0)
+    for n in range(9):
+        _told(1, f"k{n}", base=15, spacing=0, cost_class=long)
+    turns._taken(whose(1, "last"), long, 15, 0, departure=15)
+    arrival = _arrive(9, "new", long)
+    assert arrival == Arrival(kept=5, kept_seconds=75.0)
+    left = arrival.left_of(long)
+    assert (left.max_waiting, left.backlog_seconds) == (35, 75.0)
 
 
 @pytest.mark.django_db
@@ -220,20 +240,20 @@ def test_header_and_body_agree_and_jitter_only_lengthens(monkeypatch: pytest.Mon
 def test_who_has_its_share_is_sent_to_turns_of_its_own_and_keeps_nobody_waiting(away: bool) -> None:
     if away:
         broker.breaker.open()
-    own = [turns._taken(whose(1, f"k{n}"), HEAVY, 15, 30, wants_room=True, over_share=True) for n in range(3)]
+    own = [turns._taken(whose(1, f"k{n}"), HEAVY, 15, 30, 15, wants_room=True, over_share=True) for n in range(3)]
     assert _near(own, [15, 45, 75]), own
     assert _near([_told(2, "a")], [15])
 
 
 def test_whom_other_processes_refused_comes_with_a_turn() -> None:
-    turns._taken(whose(1, None), HEAVY, 15, 15, wants_room=True)
-    turns._taken(whose(2, None), HEAVY, 15, 15)  # for its deadline: it wants no room that there is
+    turns._taken(whose(1, None), HEAVY, 15, 15, 15, wants_room=True)
+    turns._taken(whose(2, None), HEAVY, 15, 15, 15)  # for its deadline: it wants no room that there is
     refused_lately.HERE.forget()  # as another process, which knows of none
-    turns._taken(whose(3, None), HEAVY, 15, 15, wants_room=True)
+    turns._taken(whose(3, None), HEAVY, 15, 15, 15, wants_room=True)
     assert refused_lately.HERE.of("heavy") == [1, 3]
     with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
         server.zadd("weighbridge:turns:heavy:wanting", {1: time.time() - 61})
         refused_lately.HERE.forget()
-        turns._taken(whose(3, None), HEAVY, 15, 15, wants_room=True)
+        turns._taken(whose(3, None), HEAVY, 15, 15, 15, wants_room=True)
         assert refused_lately.HERE.of("heavy") == [3]
         assert 0 < server.ttl("weighbridge:turns:heavy:wanting") <= 600

@@ -3,8 +3,7 @@
 import pytest
 
 from jobs.capacity import Room, departures_per_second, most_kept, retry_after_seconds
-from jobs.turns import Arrival, Caller
-from jobs.turns.book import Refusal
+from jobs.turns.book import Caller, Refusal, Seen
 from jobs.turns.in_process import InProcess
 
 
@@ -35,11 +34,11 @@ def _take(
     most: int = 8,
     over_share: bool = False,
 ) -> int:
-    return turns.take("heavy", Caller(client, key), Refusal(base, spacing, jitter, most, over_share)).seconds
+    return turns.take("heavy", Caller(client, key), Refusal(base, spacing, 15.0, jitter, most, over_share)).seconds
 
 
-def _arrive(turns: InProcess, key: str | None, client: int = 1, most_kept: int = 4) -> Arrival:
-    return turns.arrive("heavy", Caller(client, key), most_kept)
+def _arrive(turns: InProcess, key: str | None, client: int = 1, departures: int = 4) -> Seen:
+    return turns.arrive("heavy", Caller(client, key), departures)
 
 
 @pytest.mark.parametrize(
@@ -114,20 +113,20 @@ def test_a_turn_is_its_callers_alone_and_one_without_a_key_any_of_its_clients(tu
     assert [_arrive(turns, key).returned for key in (None, "a", None, None, "a")] == [True, True, True, False, False]
 
 
-def test_a_place_is_kept_for_each_turn_that_is_near_and_from_whoever_comes_before(
+def test_turns_are_near_that_come_within_so_many_departures_or_came_within_the_grace(
     turns: InProcess, clock: Clock
 ) -> None:
-    assert _arrive(turns, "new") == Arrival()
+    assert _arrive(turns, "new") == Seen()
     for n in range(6):
         _take(turns, str(n), base=60)  # at 60, 75, … 135; four departures take 60 s
-    assert _arrive(turns, "new", most_kept=4).kept == 1
+    assert _arrive(turns, "new", departures=4).near == 1
     clock.now += 30
-    assert [_arrive(turns, "new", most_kept=most).kept for most in (0, 1, 2, 4, 100)] == [0, 0, 1, 3, 6]
+    assert [_arrive(turns, "new", departures=most).near for most in (0, 1, 2, 4, 100)] == [0, 0, 1, 3, 6]
     clock.now += 30
     assert _arrive(turns, "0").returned
-    assert _arrive(turns, "new", most_kept=4).kept == 4
+    assert _arrive(turns, "new", departures=4).near == 4
     clock.now += 75 + 6
-    assert _arrive(turns, "new", most_kept=4).kept == 0, "nobody is waited for longer than the grace"
+    assert _arrive(turns, "new", departures=4).near == 0, "nobody is waited for longer than the grace"
 
 
 def test_someone_is_expected_until_the_last_grace_is_over(turns: InProcess, clock: Clock) -> None:
@@ -161,6 +160,6 @@ def test_who_has_its_share_has_turns_of_its_own_for_which_nothing_is_kept(turns:
     own = [_take(turns, str(n), base=1, spacing=30, over_share=True) for n in range(3)]
     assert own == [1, 31, 61]
     assert _take(turns, "a", client=2, base=1) == 1
-    assert _arrive(turns, "new", client=3, most_kept=8).kept == 1
+    assert _arrive(turns, "new", client=3, departures=8).near == 1
     clock.now += 1
     assert _arrive(turns, "0").returned

@@ -1,0 +1,57 @@
+"""One stack whose classes are asked for far more than they can do."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stack.local import Stack
+from tests.acceptance.conftest import QUIET, short_environment
+from tests.acceptance.overload.callers import Caller
+
+SLOTS = 4  # of each class; its jobs only sleep
+WAITING = 40
+MAX_WAIT_SECONDS = 6
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="package")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """`light` is bounded by its work as it is by default; `heavy` has a bound that is never reached."""
+    environ = short_environment(
+        WEIGHBRIDGE_WEB_PROCESSES="2",
+        WEIGHBRIDGE_LIGHT_PROCESSES=str(SLOTS),
+        WEIGHBRIDGE_HEAVY_PROCESSES=str(SLOTS),
+        WEIGHBRIDGE_LIGHT_MAX_WAITING=str(WAITING),
+        WEIGHBRIDGE_HEAVY_MAX_WAITING=str(WAITING),
+        WEIGHBRIDGE_LIGHT_MAX_WAIT_SECONDS=str(MAX_WAIT_SECONDS),
+        WEIGHBRIDGE_HEAVY_MAX_WAIT_SECONDS=str(MAX_WAIT_SECONDS),
+        WEIGHBRIDGE_HEAVY_MAX_BACKLOG_SECONDS="86400",
+    )
+    with Stack(tmp_path_factory.mktemp("overload") / "data", environ, without=QUIET) as running:
+        yield running
+    running.erase()
+
+
+@pytest.fixture(scope="package")
+def large(stack: Stack) -> Iterator[Caller]:
+    with _a_client(stack, "large") as caller:
+        yield caller
+
+
+@pytest.fixture(scope="package")
+def small(stack: Stack) -> Iterator[Caller]:
+    with _a_client(stack, "small") as caller:
+        yield caller
+
+
+def _a_client(stack: Stack, name: str) -> Caller:
+    """With a key of its own."""
+    environment = {**os.environ, **stack.environment, "DATABASE_URL": stack.database_url}
+    command = [sys.executable, str(ROOT / "manage.py"), "keys", "make", name]
+    made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stderr
+    return Caller(stack.url, made.stdout.strip(), name)
