@@ -21,6 +21,8 @@ SEEN_SECONDS = (
     60.0  # for so long a client that was let into a class, or refused there, counts as one that wants some of it (P10a)
 )
 
+PAUSED = "\x1f"  # begins the name under which a paused job type is held as a limit key is
+
 Verdict = Literal[
     "deadline_infeasible", "deadline_unreachable", "queue_full", "share_full", "type_unavailable", "admitted"
 ]
@@ -71,9 +73,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Share:
-    """A share that is used up, of places or of work: of the client, or of a limit key. `part` of the class, 0 to 1; `most` jobs."""
+    """A share that is used up, of places or of work: of the client, or of a limit key or paused job type (`key`). `part` of the class, 0 to 1; `most` jobs."""
 
-    by: Literal["jobs", "work", "key"]
+    by: Literal["jobs", "work", "key", "paused"]
     part: float
     most: int
     held: int
@@ -161,7 +163,10 @@ def _key_over(limit_keys: tuple[str, ...], places: int, held: Mapping[str, int])
     parties = sum(jobs > 0 for jobs in held.values()) + 1
     most = max(1, places // parties)
     over = next((key for key in limit_keys if held.get(key, 0) >= most), None)
-    return None if over is None else Share("key", 1 / parties, most, held[over], key=over)
+    if over is None:
+        return None
+    by: Literal["key", "paused"] = "paused" if over.startswith(PAUSED) else "key"
+    return Share(by, 1 / parties, most, held[over], key=over.removeprefix(PAUSED))
 
 
 def share_retry_after_seconds(

@@ -70,7 +70,9 @@ def _of_the_share(share: Share, name: str, backlog_seconds: float) -> str:
             f"Class {name} has more than half of the work that it takes, and others want some of it: this client's jobs there are {_rounded(share.held_seconds)} s"
             f" of work, and its share is {share.part:.0%} of {backlog_seconds:g} s on each slot."
         )
-    whose = f"limit key {share.key!r}" if share.by == "key" else "this client"
+    whose = {"key": f"limit key {share.key!r}", "paused": f"the paused job type {share.key}"}.get(
+        share.by, "this client"
+    )
     return f"Class {name} is more than half full, and others want some of it: {whose} has {share.held} jobs there, and its share is {share.most}."
 
 

@@ -134,7 +134,7 @@ BEGIN
                     'hands', hands, 'max_waiting', asked.max_waiting, 'work_seconds', room.work_seconds, 'max_backlog', asked.max_backlog)) INTO standings
                 FROM standing_v1(
                     asked.cost_class, p_client,
-                    ARRAY(SELECT unnest(each.limit_keys) FROM batch_items_v1(p_items) each WHERE each.cost_class = asked.cost_class),
+                    ARRAY(SELECT unnest(each.limit_keys || (chr(31) || each.type)) FROM batch_items_v1(p_items) each WHERE each.cost_class = asked.cost_class),
                     ARRAY(SELECT jsonb_array_elements_text(p_refused -> asked.cost_class)::bigint)) own;
             END IF;
         END LOOP;
@@ -188,7 +188,7 @@ BEGIN
             END IF;
         END IF;
         FOR item IN
-            SELECT each.position, each.name, each.cost_class, each.limit_keys,
+            SELECT each.position, each.name, each.cost_class, each.limit_keys || (chr(31) || each.type) AS limit_keys,
                    NOT under_the_locks AND (rooms -> each.cost_class ->> 2)::integer > 0
                        AND NOT type_known_v1(each.cost_class, each.type, p_beat) AS unknown
             FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL ORDER BY each.position

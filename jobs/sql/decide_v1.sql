@@ -49,9 +49,9 @@ BEGIN
         WHEN waiting + running >= slots + p_max_waiting THEN 'queue_full'
         WHEN work_seconds / hands > p_max_backlog THEN 'queue_full' END;
     IF verdict IS NULL AND waiting + running >= hands AND (2 * (waiting + running) > hands + p_max_waiting OR 4 * work_seconds > hands * p_max_backlog) THEN
-        SELECT over_share_v1(own.part, own.part_of_holders, own.held, own.held_seconds, own.keys, p_limit_keys, waiting + running, hands, p_max_waiting,
+        SELECT over_share_v1(own.part, own.part_of_holders, own.held, own.held_seconds, own.keys, p_limit_keys || (chr(31) || p_type), waiting + running, hands, p_max_waiting,
                              work_seconds, p_max_backlog) INTO share
-        FROM standing_v1(p_cost_class, p_client, p_limit_keys, p_refused) own;
+        FROM standing_v1(p_cost_class, p_client, p_limit_keys || (chr(31) || p_type), p_refused) own;
     END IF;
     verdict := CASE
         WHEN verdict IS NOT NULL THEN verdict

@@ -1,7 +1,7 @@
 -- Whether one job more would give its client, or a limit key that it names, more of a class than its share (P10a): NULL, or what is over. Only arithmetic on
 -- what standing_v1 has seen; the model is jobs/decision.py.
 --
--- p_keys: jobs by limit key, those with a maximum. p_named: the keys of the job. p_live: jobs that wait and run. p_hands: the slots, or the configured processes while none
+-- p_keys: jobs by limit key, those with a maximum, and by paused type, as standing_v1 names it. p_named: the keys of the job, its type so named too. p_live: jobs that wait and run. p_hands: the slots, or the configured processes while none
 -- is live. p_max_backlog: seconds of work for each of them, with which the class takes no more.
 -- Never while a hand is free: it would be kept from work that there is. By places only when more than half of them are taken, and only beside others. By work too, and from a quarter of it on beside those that hold some: what a client holds
 -- is worked off by its part of the slots, so it would wait for longer than the class may take (P5) although the class has little work.
@@ -33,7 +33,7 @@ BEGIN
         most_of_key := greatest(1, places / parties);
         FOREACH key IN ARRAY coalesce(p_named, '{}') LOOP
             IF (p_keys ->> key)::integer >= most_of_key THEN
-                RETURN jsonb_build_object('by', 'key', 'key', key, 'part', 1.0 / parties, 'most', most_of_key, 'held', (p_keys ->> key)::integer);
+                RETURN jsonb_build_object('by', CASE left(key, 1) WHEN chr(31) THEN 'paused' ELSE 'key' END, 'key', ltrim(key, chr(31)), 'part', 1.0 / parties, 'most', most_of_key, 'held', (p_keys ->> key)::integer);
             END IF;
         END LOOP;
     END IF;

@@ -1,7 +1,7 @@
 -- How a client stands in a class beside the others (P10a), in one look at what waits and runs there. part: its own of the class, by its weight beside those of all
 -- clients that were seen in it: that hold room, were let in within 60 s, or were refused lately (p_refused); part_of_holders: beside those only that hold room; 1 when there is no other. held, held_seconds: the
--- jobs that it has there, and the work that is left of them. keys: jobs of all clients by the limit keys that have a maximum, those of p_named too that
--- nobody holds; empty when p_named has no such key.
+-- jobs that it has there, and the work that is left of them. keys: jobs of all clients by the limit keys that have a maximum, and by paused type, under U+001F and its name; those of
+-- p_named too that nobody holds; empty when p_named has no such key.
 CREATE FUNCTION standing_v1(p_cost_class text, p_client bigint, p_named text[], p_refused bigint[])
 RETURNS TABLE (part double precision, part_of_holders double precision, held integer, held_seconds double precision, keys jsonb) LANGUAGE sql STABLE AS $$
     WITH live AS (
@@ -19,17 +19,22 @@ RETURNS TABLE (part double precision, part_of_holders double precision, held int
             UNION ALL SELECT unnest(p_refused), false
             UNION ALL SELECT p_client, true  -- with the job that it asks for
         ) came GROUP BY 1
+    ), paused AS MATERIALIZED (
+        SELECT chr(31) || control.type AS key, control.type FROM jobs_typecontrol control WHERE control.paused_at IS NOT NULL
     ), named AS (
         SELECT DISTINCT each.key FROM unnest(p_named) AS each (key)
-        WHERE EXISTS (SELECT 1 FROM jobs_limitkey WHERE pattern = each.key OR right(pattern, 1) = '*' AND starts_with(each.key, left(pattern, -1)))
+        WHERE each.key IN (SELECT paused.key FROM paused)
+           OR EXISTS (SELECT 1 FROM jobs_limitkey WHERE pattern = each.key OR right(pattern, 1) = '*' AND starts_with(each.key, left(pattern, -1)))
     ), by_key AS (
-        SELECT of_job.key, count(*)::integer AS jobs FROM jobs_job job, unnest(job.limit_keys) AS of_job (key)
-        WHERE EXISTS (SELECT 1 FROM named) AND job.cost_class = p_cost_class AND job.limit_keys <> '{}'
+        SELECT of_job.key, count(*)::integer AS jobs FROM jobs_job job, unnest(job.limit_keys::text[] || (chr(31) || job.type)) AS of_job (key)
+        WHERE EXISTS (SELECT 1 FROM named) AND job.cost_class = p_cost_class
+          AND (job.limit_keys <> '{}' OR job.type IN (SELECT paused.type FROM paused))
           AND (job.state = 'running' OR job.state = 'queued' AND (job.start_by IS NULL OR job.start_by > clock_timestamp()))
         GROUP BY 1
     ), limited AS (
         SELECT by_key.key, by_key.jobs FROM by_key
-        WHERE EXISTS (SELECT 1 FROM jobs_limitkey WHERE pattern = by_key.key OR right(pattern, 1) = '*' AND starts_with(by_key.key, left(pattern, -1)))
+        WHERE by_key.key IN (SELECT paused.key FROM paused)
+           OR EXISTS (SELECT 1 FROM jobs_limitkey WHERE pattern = by_key.key OR right(pattern, 1) = '*' AND starts_with(by_key.key, left(pattern, -1)))
         UNION ALL SELECT named.key, 0 FROM named WHERE NOT EXISTS (SELECT 1 FROM by_key WHERE by_key.key = named.key)
     )
     SELECT weights.own / weights.of_all, weights.own / weights.of_holders,

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
-from jobs import admission, refused_lately
+from jobs import admission, batches, refused_lately
 from jobs.admission import Admitted, Rejected
-from jobs.models import ApiClient, FairShare, Job, LimitKey, WorkerNode
+from jobs.models import ApiClient, FairShare, Job, LimitKey, TypeControl, WorkerNode
 from tests import job_rows
 from tests.job_rows import a_client
 from tests.second_connections import Elsewhere, class_locked, elsewhere, waits_for_a_lock
-from tests.submissions import a_class, a_submission, verdict
+from tests.submissions import a_batch, a_class, a_submission, batch_verdict, verdict
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
@@ -197,6 +198,28 @@ def test_a_limit_key_holds_no_more_than_its_equal_part(node: WorkerNode) -> None
 def test_keys_without_a_maximum_share_nothing(node: WorkerNode) -> None:
     submit("b")
     assert [verdict(submit(f"c{number}", limit_keys=("x",))) for number in range(9)] == ["admitted"] * 9
+
+
+def test_a_paused_type_holds_no_more_than_its_equal_part(node: WorkerNode) -> None:
+    """Its jobs keep their places (P2), and stay while all others come and go: with these it shares by halves."""
+    TypeControl.objects.create(type=job_rows.TYPE, paused_at=Now())
+    answers = [submit(f"c{number}") for number in range(6)]
+    assert [verdict(answer) for answer in answers] == ["admitted"] * 6, "up to the half nobody asks"
+    over = submit("c6")
+    assert isinstance(over, Rejected) and over.share is not None
+    assert (over.share.by, over.share.key, over.share.held, over.share.most) == ("paused", job_rows.TYPE, 6, 5)
+    batch = batches.submit(a_batch({"a": a_submission(8, client=a_client("d"))}, client=a_client("d")))
+    assert batch_verdict(batch) == "share_full"
+    node.types.append("tests.other")
+    node.save()
+    assert verdict(submit("c6", type="tests.other")) == "admitted"
+    TypeControl.objects.update(paused_at=None)
+    assert verdict(submit("e")) == "admitted"
+
+
+def test_a_paused_type_of_a_client_alone_may_fill_the_room(node: WorkerNode) -> None:
+    TypeControl.objects.create(type=job_rows.TYPE, paused_at=Now())
+    assert [verdict(submit("a")) for _ in range(10)] == ["admitted"] * 10
 
 
 def test_a_client_alone_may_fill_the_room_with_one_key(node: WorkerNode) -> None:
