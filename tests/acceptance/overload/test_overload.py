@@ -26,7 +26,7 @@ SETTLES_SECONDS = 3.0  # until a phase shows what it is
 
 @pytest.fixture(scope="module")
 def seconds(full: bool) -> float:
-    return 60.0 if full else 10.0
+    return 60.0 if full else 6.0
 
 
 @pytest.fixture(scope="module", autouse=True)
