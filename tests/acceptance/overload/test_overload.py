@@ -119,6 +119,7 @@ def test_a_small_client_beside_a_crowd_is_hardly_refused_and_waits_as_with_its_s
     stack: Stack, large: Caller, small: Caller, seconds: float
 ) -> None:
     """P10a, P11: 32 callers of another client obey their Retry-After; this one asks for a fifth of the class."""
+    assert small.submit(0).status_code == 202  # so it was seen, and the crowd has its share from the beginning
     began = clock(stack)
     with large.obeying(32, RUN_SECONDS, rest_seconds=0.5) as crowd:
         eventually(lambda: crowd.refused.total() > 0, 20)
