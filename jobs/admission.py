@@ -82,7 +82,7 @@ SELECT verdict, waiting, running, slots, work_seconds, starts_in, share, job_id,
 FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
               %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
               %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
-              %(declared_cost)s, %(limit_keys)s, %(refused)s::bigint[])
+              %(declared_cost)s, %(limit_keys)s, %(refused)s::bigint[], %(kept)s, %(kept_seconds)s)
 """
 
 # The same for an outbox entry, if it still waits and nobody else is at it, and the entry with its job: one statement, so there is never the
@@ -106,7 +106,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
     arrival = turns.arrive(_caller(submission), submission.cost_class)
     try:
-        verdict, room, starts_in, share, born = _ask(submission, arrival.left_of(submission.cost_class))
+        verdict, room, starts_in, share, born = _ask(submission, arrival)
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -135,8 +135,10 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     return Admitted(job, ahead, room, starts_in, paused)
 
 
-def _ask(submission: Submission, bounds: CostClass) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
-    statement, arguments = _ADMIT, _arguments(submission, bounds)
+def _ask(
+    submission: Submission, arrival: turns.Arrival
+) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
+    statement, arguments = _ADMIT, _arguments(submission, arrival)
     if submission.outbox_id is not None:
         statement, arguments = _ADMIT_ENTRY, {**arguments, "outbox": submission.outbox_id}
     with connection.cursor() as cursor:
@@ -149,7 +151,7 @@ def _ask(submission: Submission, bounds: CostClass) -> tuple[Any, Room, float | 
     return verdict, room, starts_in, share_of(share), tuple(born)
 
 
-def _arguments(submission: Submission, bounds: CostClass) -> dict[str, Any]:
+def _arguments(submission: Submission, arrival: turns.Arrival) -> dict[str, Any]:
     return {
         "client": submission.client.pk,
         "type": submission.type,
@@ -162,8 +164,10 @@ def _arguments(submission: Submission, bounds: CostClass) -> dict[str, Any]:
         "max_wait": timedelta(seconds=submission.max_wait_seconds),
         "deadline_in": interval(submission.deadline_in_seconds),
         "deadline_at": submission.deadline_at,
-        "max_waiting": bounds.max_waiting,
-        "max_backlog": bounds.backlog_seconds,
+        "max_waiting": submission.cost_class.max_waiting,
+        "max_backlog": submission.cost_class.backlog_seconds,
+        "kept": arrival.kept,
+        "kept_seconds": arrival.kept_seconds,
         "processes": submission.cost_class.processes,
         "beat": queries.beat(),
         "max_jobs": submission.client.max_jobs,

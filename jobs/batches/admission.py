@@ -177,7 +177,6 @@ def _item(
 ) -> dict[str, Any]:
     name, one = named
     arrival = arrivals[one.cost_class.name]
-    bounds = arrival.left_of(one.cost_class)
     return {
         "position": position,
         "name": name,
@@ -191,8 +190,9 @@ def _item(
         "max_wait": one.max_wait_seconds,
         "deadline_in": one.deadline_in_seconds,
         "deadline_at": one.deadline_at and one.deadline_at.isoformat(),
-        "max_waiting": bounds.max_waiting,
+        "max_waiting": one.cost_class.max_waiting,
         "kept": arrival.kept,
+        "kept_seconds": arrival.kept_seconds,
         "processes": one.cost_class.processes,
         "key": one.idempotency and one.idempotency.key,
         "fingerprint": one.idempotency and one.idempotency.fingerprint,
@@ -201,7 +201,7 @@ def _item(
         "priority": one.priority,
         "declared_cost": one.declared_cost_seconds,
         "limit_keys": list(one.limit_keys),
-        "max_backlog": bounds.backlog_seconds,
+        "max_backlog": one.cost_class.backlog_seconds,
         "ageing": ageing_seconds(one.cost_class),
     }
 

@@ -117,6 +117,7 @@ BEGIN
         standings := '{}';
         FOR asked IN
             SELECT each.cost_class, max(each.max_waiting) AS max_waiting, max(each.processes) AS processes, max(each.max_backlog) AS max_backlog,
+                   max(each.kept) AS kept, max(each.kept_seconds) AS kept_seconds,
                    count(*) AS items
             FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY 1
         LOOP
@@ -125,8 +126,8 @@ BEGIN
                 asked.cost_class, jsonb_build_array(room.waiting, room.running, room.slots, room.work_seconds));
             -- A class with enough work before it has no place, however few its jobs are (P5).
             hands := CASE room.slots WHEN 0 THEN asked.processes ELSE room.slots END;
-            places := CASE WHEN room.work_seconds / hands > asked.max_backlog THEN 0
-                           ELSE greatest(0, room.slots + asked.max_waiting - room.waiting - room.running) END;
+            places := CASE WHEN room.work_seconds / hands > asked.max_backlog - asked.kept_seconds THEN 0
+                           ELSE greatest(0, room.slots + asked.max_waiting - asked.kept - room.waiting - room.running) END;
             of_class := of_class || jsonb_build_object(asked.cost_class, places);
             IF 2 * (room.waiting + room.running + asked.items) > hands + asked.max_waiting OR 4 * room.work_seconds > hands * asked.max_backlog THEN
                 SELECT standings || jsonb_build_object(asked.cost_class, jsonb_build_object(
@@ -178,7 +179,7 @@ BEGIN
         END LOOP;
         IF p_atomic THEN
             SELECT each.cost_class COLLATE "C" AS name,
-                   count(*) > max(greatest((rooms -> each.cost_class ->> 2)::integer, each.processes) + each.max_waiting + each.kept) AS never INTO asked
+                   count(*) > max(greatest((rooms -> each.cost_class ->> 2)::integer, each.processes) + each.max_waiting) AS never INTO asked
             FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY each.cost_class
             HAVING count(*) > (of_class ->> each.cost_class)::integer ORDER BY 1 LIMIT 1;
             IF FOUND THEN

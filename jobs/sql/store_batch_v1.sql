@@ -29,7 +29,7 @@ BEGIN
                                   expected_seconds, cost_seconds, limit_keys, rank, flow_rank, own_order)
             VALUES (p_client, batch_id, item.type, item.cost_class, item.params, item.labels, item.timeout, item.max_attempts,
                     item.max_deliveries, p_request_id, p_traceparent,
-                    (p_rooms -> item.cost_class ->> 2)::integer + item.max_waiting, p_instant, p_instant,
+                    (p_rooms -> item.cost_class ->> 2)::integer + item.max_waiting - item.kept, p_instant, p_instant,
                     least(p_instant + make_interval(secs => item.max_wait), p_cut_off,
                           item.deadline - make_interval(secs => coalesce(item.expected, 0))), item.deadline, item.flow, item.priority,
                     item.expected, item.counts, item.limit_keys, place.rank, place.flow_rank,

@@ -13,7 +13,7 @@ import hashlib
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from jobs import broker, capacity, costs, queries, refused_lately
@@ -42,13 +42,6 @@ class Arrival:
     returned: bool = False
     kept: int = 0
     kept_seconds: float = 0.0
-
-    def left_of(self, cost_class: CostClass) -> CostClass:
-        """The class as it is for this caller."""
-        if not self.kept:
-            return cost_class
-        most_work = cost_class.backlog_seconds - self.kept_seconds
-        return replace(cost_class, max_waiting=cost_class.max_waiting - self.kept, max_backlog_seconds=most_work)
 
 
 def whose(client: int, key: str | None) -> Caller:

@@ -155,7 +155,7 @@ _DECIDE = """
 SELECT verdict, share, starts_in FROM decide_v1(
     %(client)s, '', %(type)s, 'light',
     clock_timestamp() + make_interval(secs => %(in_seconds)s),
-    %(expected)s, %(declared)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(mean_known)s, '1 second', %(keys)s, %(refused)s::bigint[])
+    %(expected)s, %(declared)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(mean_known)s, '1 second', %(keys)s, %(refused)s::bigint[], 0, 0)
 """
 
 

@@ -142,10 +142,7 @@ def test_where_work_fills_a_class_before_jobs_do_as_much_of_it_is_kept(
     for n in range(9):
         _told(1, f"k{n}", base=15, spacing=0, cost_class=long)
     turns._taken(whose(1, "last"), long, 15, 0, departure=15)
-    arrival = _arrive(9, "new", long)
-    assert arrival == Arrival(kept=5, kept_seconds=75.0)
-    left = arrival.left_of(long)
-    assert (left.max_waiting, left.backlog_seconds) == (35, 75.0)
+    assert _arrive(9, "new", long) == Arrival(kept=5, kept_seconds=75.0)
 
 
 @pytest.mark.django_db
@@ -169,6 +166,24 @@ def test_the_last_places_are_for_those_who_were_told_to_come(away: bool, node: A
     last = answers["d"]
     assert isinstance(last, Admitted)
     assert last.job.admitted_bound == job_rows.row(last.job.pk)["admitted_bound"] == 10
+
+
+@pytest.mark.django_db
+def test_the_work_of_those_who_were_told_to_come_is_kept_too_and_shares_are_of_the_whole_room(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two slots, 8 s of work on each: sixteen jobs of a second, of which eight are kept, and by the ninth half of it is there."""
+    monkeypatch.setattr(costs, "mean_seconds", lambda cost_class: 1.0)
+    light = a_class(max_waiting=40)
+    for n in range(8):
+        turns._taken(whose(7, f"k{n}"), light, 0, 0, departure=0.5)
+
+    def come(key: str | None = None) -> str:
+        return verdict(submit(40, declared_cost_seconds=1.0, idempotency=key and Idempotency(key, "f")))
+
+    assert [come() for _ in range(10)] == ["admitted"] * 9 + ["queue_full"]
+    other = submit(40, declared_cost_seconds=1.0, client=a_client("other"))
+    assert verdict(other) == "queue_full", "not for a share of what is left"
 
 
 @pytest.mark.django_db

@@ -13,6 +13,7 @@ from django.test import Client
 from jobs import admission, sweeps, wakeups
 from jobs.models import Job, OutboxEntry
 from jobs.submit import outbox
+from jobs.turns import Arrival
 from tests.in_process_api import a_probe_node
 from tests.outbox_calls import HEAVY, admission_of, asked_for, later, time_is_over, told
 
@@ -92,8 +93,7 @@ def test_the_wake_up_of_an_admitted_entry_is_sent() -> None:
 def test_the_row_is_held_before_anything_is_admitted(full: None) -> None:
     """Whatever the planner thinks of it: the look for the entry comes first, and without it the function is not called."""
     given = later(HEAVY)
-    submission = admission_of(given)
-    arguments = {**admission._arguments(submission, submission.cost_class), "outbox": given.entry_id}
+    arguments = {**admission._arguments(admission_of(given), Arrival()), "outbox": given.entry_id}
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT TEXT) {admission._ADMIT_ENTRY}", arguments)
         plan = "\n".join(row[0] for row in cursor.fetchall())
