@@ -60,8 +60,9 @@ def _phase(stack: Stack, seconds: float) -> Iterator[list[datetime]]:
 
 
 def test_at_twice_and_ten_times_the_capacity_as_much_is_done_as_at_its_peak(
-    stack: Stack, large: Caller, seconds: float
+    stack: Stack, large: Caller, seconds: float, full: bool
 ) -> None:
+    """95 % of the peak, over minutes; of phases of six seconds each, one after the other, what else the machine does takes some from one of them."""
     goodput: dict[float, Done] = {}
     for times in (1.2, 2.0, 10.0):
         with _phase(stack, seconds) as between:
@@ -73,7 +74,7 @@ def test_at_twice_and_ten_times_the_capacity_as_much_is_done_as_at_its_peak(
     peak = max(phase.per_second for phase in goodput.values())
     assert peak > 0.8 * CAPACITY
     for times in (2.0, 10.0):
-        assert goodput[times].per_second >= 0.95 * peak
+        assert goodput[times].per_second >= (0.95 if full else 0.85) * peak
 
 
 def test_at_twice_the_capacity_hardly_any_that_was_accepted_expires_as_it_does_without_the_bound(
