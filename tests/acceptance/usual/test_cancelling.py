@@ -28,7 +28,8 @@ def test_a_running_job_that_is_cancelled_is_ended_and_a_repeated_cancel_changes_
     diary.wait_until_began("running")
 
     first, second = api.cancel(job_id), api.cancel(job_id)
-    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.status_code == 202
+    assert second.status_code == (202 if second.json()["state"] == "running" else 200), "its end may come between"
     assert first.json()["cancel_requested_at"] == second.json()["cancel_requested_at"] is not None
 
     job = api.ended(job_id)
