@@ -14,7 +14,7 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
+from jobs import queries, refused_lately, tally, telemetry, wakeups
 from jobs.capacity import Room
 from jobs.classes import CostClass
 from jobs.decision import Share
@@ -23,6 +23,8 @@ from jobs.door.refusals import BY_OPERATORS, REFUSALS
 from jobs.door.submission import Submission
 from jobs.models import Job
 from jobs.states import Refusal, State
+from jobs.turns import pacing
+from jobs.turns.book import Caller
 
 
 class EntryGone(Exception):
@@ -82,7 +84,7 @@ SELECT verdict, waiting, running, slots, work_seconds, starts_in, share, job_id,
 FROM admit_v1(%(client)s, %(type)s, %(cost_class)s, %(params)s, %(labels)s, %(timeout)s, %(max_attempts)s, %(max_deliveries)s, %(max_wait)s,
               %(deadline_in)s, %(deadline_at)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(beat)s, %(max_jobs)s,
               %(request_id)s, %(traceparent)s, %(key)s, %(fingerprint)s, %(flow)s, %(priority)s::smallint, %(ageing)s,
-              %(declared_cost)s, %(limit_keys)s, %(refused)s::bigint[], %(kept)s, %(kept_seconds)s)
+              %(declared_cost)s, %(limit_keys)s, %(refused)s::bigint[], %(kept)s, %(kept_seconds)s, %(own_turns)s)
 """
 
 # The same for an outbox entry, if it still waits and nobody else is at it, and the entry with its job: one statement, so there is never the
@@ -104,7 +106,7 @@ SELECT * FROM answer
 
 def submit(submission: Submission) -> Admitted | Replayed | Rejected:
     """Raises Mismatch for a key of another request, OperationalError (of Django) when the database is away, and EntryGone."""
-    arrival = turns.arrive(_caller(submission), submission.cost_class)
+    arrival = pacing.arrive(_caller(submission), submission.cost_class)
     try:
         verdict, room, starts_in, share, born = _ask(submission, arrival)
     except OperationalError as error:
@@ -136,7 +138,7 @@ def submit(submission: Submission) -> Admitted | Replayed | Rejected:
 
 
 def _ask(
-    submission: Submission, arrival: turns.Arrival
+    submission: Submission, arrival: pacing.Arrival
 ) -> tuple[Any, Room, float | None, Share | None, tuple[Any, ...]]:
     statement, arguments = _ADMIT, _arguments(submission, arrival)
     if submission.outbox_id is not None:
@@ -151,7 +153,7 @@ def _ask(
     return verdict, room, starts_in, share_of(share), tuple(born)
 
 
-def _arguments(submission: Submission, arrival: turns.Arrival) -> dict[str, Any]:
+def _arguments(submission: Submission, arrival: pacing.Arrival) -> dict[str, Any]:
     return {
         "client": submission.client.pk,
         "type": submission.type,
@@ -168,6 +170,7 @@ def _arguments(submission: Submission, arrival: turns.Arrival) -> dict[str, Any]
         "max_backlog": submission.cost_class.backlog_seconds,
         "kept": arrival.kept,
         "kept_seconds": arrival.kept_seconds,
+        "own_turns": arrival.own_turns,
         "processes": submission.cost_class.processes,
         "beat": queries.beat(),
         "max_jobs": submission.client.max_jobs,
@@ -211,15 +214,15 @@ def _refused(
     reason: Any, room: Room, submission: Submission, starts_in: float | None, share: Share | None, kept: int
 ) -> Rejected:
     cost_class = submission.cost_class
-    after = turns.retry_after(reason, _caller(submission), room, cost_class, share=share)
+    after = pacing.retry_after(reason, _caller(submission), room, cost_class, share=share)
     declared = submission.declared_cost_seconds
     return _counted(Rejected(reason, after, cost_class, room, None, starts_in, declared, share, kept))
 
 
-def _caller(submission: Submission) -> turns.Caller:
+def _caller(submission: Submission) -> Caller:
     """An outbox entry is tried again under its id."""
     entry = str(submission.outbox_id) if submission.outbox_id else None
-    return turns.whose(submission.client.pk, submission.idempotency.key if submission.idempotency else entry)
+    return pacing.whose(submission.client.pk, submission.idempotency.key if submission.idempotency else entry)
 
 
 def _counted(rejected: Rejected) -> Rejected:

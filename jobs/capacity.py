@@ -87,6 +87,15 @@ def most_kept(max_waiting: int) -> int:
     return max(max_waiting - math.floor(RESUME_SHARE * max_waiting), min(KEPT_AT_LEAST, max_waiting // 2))
 
 
+def kept_places(near: int, each_seconds: float, max_waiting: int, max_backlog_seconds: float) -> int:
+    """For so many turns that are near. `each_seconds`: what one job takes all slots together; 0: that is not known.
+
+    Where jobs are long it is their work that fills a class, with fewer of them than there are places; of unknown work nothing does.
+    """
+    fit = max_backlog_seconds / each_seconds if each_seconds else math.inf
+    return min(near, most_kept(int(min(max_waiting, fit))))
+
+
 def turn_at(now: float, base_seconds: float, last_turn_at: float | None, spacing_seconds: float) -> float:
     """When a refused caller should come back, so that callers refused in a row are sent to different turns.
 

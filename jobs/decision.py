@@ -15,10 +15,15 @@ from jobs.capacity import (
     Room,
     backlog_seconds,
     start_probability,
+    start_seconds,
 )
 
 SEEN_SECONDS = (
     60.0  # for so long a client that was let into a class, or refused there, counts as one that wants some of it (P10a)
+)
+
+SHARE_SURE = (
+    0.9  # that the few departures for which a caller beyond its share waits have happened when it is told to come
 )
 
 PAUSED = "\x1f"  # begins the name under which a paused job type is held as a limit key is
@@ -30,11 +35,14 @@ Verdict = Literal[
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one class. `processes` are those it is configured with, which stand for the slots while none is live."""
+    """Of one class. `processes` are those it is configured with, which stand for the slots while none is live. Of the waiting room `kept` places, and
+    the work of their jobs on all slots, are for others, whose turn is near (P10); shares are of the whole room."""
 
     max_waiting: int
     max_backlog_seconds: float
     processes: int
+    kept: int = 0
+    kept_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -42,13 +50,14 @@ class Standing:
     """How the client stands in the class beside the others.
 
     part: its own of the class, its weight beside those of all clients seen; part_of_holders: beside those of them that hold some; 1: there is no other. jobs, work_seconds: what it has waiting and running
-    there. keys: jobs of all clients by limit key, of keys that have a maximum.
+    there. own_turns: its refused requests that were told to come about now, for its share (P10). keys: jobs of all clients by limit key, of keys that have a maximum.
     """
 
     part: float = 1.0
     part_of_holders: float = 1.0
     jobs: int = 0
     work_seconds: float = 0.0
+    own_turns: int = 0
     keys: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -73,7 +82,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Share:
-    """A share that is used up, of places or of work: of the client, or of a limit key or paused job type (`key`). `part` of the class, 0 to 1; `most` jobs."""
+    """A share that is used up, of places or of work: of the client, or of a limit key or paused job type (`key`). `part` of the class, 0 to 1; `most` jobs, of which
+    `kept` are for requests of the client that were told to come about now."""
 
     by: Literal["jobs", "work", "key", "paused"]
     part: float
@@ -81,6 +91,7 @@ class Share:
     held: int
     held_seconds: float = 0.0  # of work; of a client only
     key: str = ""
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,9 @@ def decide(asked: Asked, room: Room, bounds: Bounds, standing: Standing, ahead: 
     late = _against_the_deadline(asked, room.slots, ahead)
     if late is not None:
         return Decision(late, None, starts_in)
-    if not room.free(bounds.max_waiting) or backlog_seconds(room, bounds.processes) > bounds.max_backlog_seconds:
+    if not room.free(bounds.max_waiting - bounds.kept):
+        return Decision("queue_full", None, starts_in)
+    if backlog_seconds(room, bounds.processes) > bounds.max_backlog_seconds - bounds.kept_seconds:
         return Decision("queue_full", None, starts_in)
     share = share_over(asked.limit_keys, room, bounds, standing)
     if share is not None:
@@ -136,7 +149,7 @@ def share_over(limit_keys: tuple[str, ...], room: Room, bounds: Bounds, standing
 
     Never while a process is free, which would be kept from work that there is. By places only while more than half of them are taken, and only beside others. By work too, and from a quarter of the work on beside those that hold
     some: what a client holds is worked off by its part of the slots, so what it is given would wait for longer than the class may take (P5) although
-    the class has little work.
+    the class has little work. Of a share up to half is kept for the client's own turns, or whoever of it asks next would take what another was told to come for.
     """
     hands, live = room.slots or bounds.processes, room.waiting + room.running
     if standing.part >= 1 or live < hands:
@@ -144,11 +157,15 @@ def share_over(limit_keys: tuple[str, ...], room: Room, bounds: Bounds, standing
     places, work = hands + bounds.max_waiting, hands * bounds.max_backlog_seconds
     crowded = 2 * live > places
     most = max(1, math.floor(places * standing.part + 1e-9))  # a third of 9 is 3, also by weights of 0.1
-    if crowded and standing.jobs >= most:
-        return Share("jobs", standing.part, most, standing.jobs, standing.work_seconds)
+    kept = min(standing.own_turns, max(1, most // 2))
+    if crowded and standing.jobs >= most - kept:
+        return Share("jobs", standing.part, most, standing.jobs, standing.work_seconds, kept=kept)
     part = _part_of_work(standing, room.work_seconds / work)
-    if part is not None and standing.work_seconds > part * work:
-        return Share("work", part, most, standing.jobs, standing.work_seconds)
+    if part is not None:
+        each = standing.work_seconds / max(1, standing.jobs)
+        kept_seconds = min(standing.own_turns * each, part * work / 2)
+        if standing.work_seconds > part * work - kept_seconds:
+            return Share("work", part, most, standing.jobs, standing.work_seconds, kept=kept if kept_seconds else 0)
     return _key_over(limit_keys, places, standing.keys) if crowded else None
 
 
@@ -178,10 +195,16 @@ def share_retry_after_seconds(
     if room.slots == 0:
         return RETRY_AFTER_CAP_SECONDS
     departures = max(1, share.held - math.floor(RESUME_SHARE * share.most), share.held + places - share.most)
-    drained = fallback_seconds if drain is None else departures / (drain * share.part)
+    drained = fallback_seconds if drain is None else start_seconds(departures, 1, 1 / (drain * share.part), SHARE_SURE)
     worked_off = 0.0
     if share.by == "work":
         worked_off = share.held_seconds / (room.slots * share.part) - RESUME_SHARE * bounds.max_backlog_seconds
         drained = 0.0
     alone = SEEN_SECONDS if places > share.most else 0.0
     return min(max(1, math.ceil(max(drained, worked_off, alone))), RETRY_AFTER_CAP_SECONDS)
+
+
+def share_spacing_seconds(share: Share, departure_seconds: float) -> float:
+    """Between the turns of one client that has its share, where one leaves the class every so many seconds: as one leaves the share, and the slower the smaller it
+    is, since in a share of few places there is nothing to make up for one that leaves late."""
+    return departure_seconds / share.part * (1 + 1 / share.most)

@@ -6,8 +6,9 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import broker, classes, costs, notify, queries, refused_lately, tally, turns
+from jobs import broker, classes, costs, notify, queries, refused_lately, tally
 from jobs.control import effective
+from jobs.turns import pacing
 from tests.second_connections import Elsewhere, elsewhere
 from workers import progress
 
@@ -18,8 +19,8 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(deaf, "_listen", lambda: None)  # its thread would outlive the test, with a connection
     monkeypatch.setattr(notify, "WAITERS", deaf)
     queries.drain.forget()  # type: ignore[attr-defined]
-    turns.forget()
-    monkeypatch.setattr(turns, "JITTER_SHARE", 0.0)  # so that seconds can be compared
+    pacing.forget()
+    monkeypatch.setattr(pacing, "JITTER_SHARE", 0.0)  # so that seconds can be compared
     queries.class_view.forget()  # type: ignore[attr-defined]
     effective.overrides.forget()  # type: ignore[attr-defined]
     costs.mean_seconds.forget()  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from django.db.utils import OperationalError
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from jobs import queries, refused_lately, tally, telemetry, turns, wakeups
+from jobs import queries, refused_lately, tally, telemetry, wakeups
 from jobs.admission import (
     JobQuota,
     Rejected,
@@ -33,6 +33,8 @@ from jobs.door.refusals import BY_OPERATORS, LASTING
 from jobs.door.submission import Submission
 from jobs.models import ApiClient
 from jobs.states import Refusal
+from jobs.turns import pacing
+from jobs.turns.book import Caller
 
 ADMITTED, REPLAYED, REFUSED = "admitted", "replayed", "refused"
 _OF_AN_ITEM = {
@@ -109,7 +111,7 @@ class _Decision:
 
 def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | BatchRejected:
     """Raises Mismatch for a key of another request, and OperationalError (of Django) when the database is away."""
-    arrivals = {name: turns.arrive(_caller(submission), one) for name, one in _classes(submission).items()}
+    arrivals = {name: pacing.arrive(_caller(submission), one) for name, one in _classes(submission).items()}
     try:
         answer = _ask(submission, arrivals)
         _count_returned(submission, arrivals, answer)
@@ -131,7 +133,7 @@ def submit(submission: BatchSubmission) -> BatchAdmitted | BatchReplayed | Batch
     return _rejected(submission, answer.verdict, answer.about, answer)
 
 
-def _ask(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival]) -> _Decision:
+def _ask(submission: BatchSubmission, arrivals: Mapping[str, pacing.Arrival]) -> _Decision:
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, _arguments(submission, arrivals))
         verdict, about, batch_id, verdicts, rooms, starts_in, share = cursor.fetchone()  # Django leaves jsonb as text
@@ -141,14 +143,14 @@ def _ask(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival]) -> 
     return _Decision(verdict, about, batch_id, of_items, counted, starts_in, share_of(share), kept)
 
 
-def _count_returned(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival], answer: _Decision) -> None:
+def _count_returned(submission: BatchSubmission, arrivals: Mapping[str, pacing.Arrival], answer: _Decision) -> None:
     verdicts = {(item.cost_class.name, answer.of_items[name]) for name, item in submission.items.items()}
     for cost_class, arrival in arrivals.items():
         if arrival.returned:
             tally.returned(cost_class, admitted=answer.verdict == ADMITTED and (cost_class, ADMITTED) in verdicts)
 
 
-def _arguments(submission: BatchSubmission, arrivals: Mapping[str, turns.Arrival]) -> dict[str, Any]:
+def _arguments(submission: BatchSubmission, arrivals: Mapping[str, pacing.Arrival]) -> dict[str, Any]:
     items = [
         _item(*numbered, submission.refused, arrivals) for numbered in enumerate(submission.items.items(), start=1)
     ]
@@ -173,7 +175,7 @@ def _classes(submission: BatchSubmission) -> dict[str, CostClass]:
 
 
 def _item(
-    position: int, named: tuple[str, Submission], refused: Mapping[str, str], arrivals: Mapping[str, turns.Arrival]
+    position: int, named: tuple[str, Submission], refused: Mapping[str, str], arrivals: Mapping[str, pacing.Arrival]
 ) -> dict[str, Any]:
     name, one = named
     arrival = arrivals[one.cost_class.name]
@@ -193,6 +195,7 @@ def _item(
         "max_waiting": one.cost_class.max_waiting,
         "kept": arrival.kept,
         "kept_seconds": arrival.kept_seconds,
+        "own_turns": arrival.own_turns,
         "processes": one.cost_class.processes,
         "key": one.idempotency and one.idempotency.key,
         "fingerprint": one.idempotency and one.idempotency.fingerprint,
@@ -277,12 +280,12 @@ def _as_of_one(submission: BatchSubmission, reason: Any, item: Submission, answe
     wanted = sum(one.cost_class.name == cost_class.name for one in submission.items.values())
     places = wanted if submission.atomic else 1
     share = answer.share if answer and reason == "share_full" else None
-    after = turns.retry_after(reason, _caller(submission), room, cost_class, places, share)
+    after = pacing.retry_after(reason, _caller(submission), room, cost_class, places, share)
     starts_in = answer.starts_in_seconds if answer else None
     declared = item.declared_cost_seconds
     kept = answer.kept[cost_class.name] if answer else 0
     return Rejected(reason, after, cost_class, room, None, starts_in, declared, share, kept)
 
 
-def _caller(submission: BatchSubmission) -> turns.Caller:
-    return turns.whose(submission.client.pk, submission.idempotency.key if submission.idempotency else None)
+def _caller(submission: BatchSubmission) -> Caller:
+    return pacing.whose(submission.client.pk, submission.idempotency.key if submission.idempotency else None)

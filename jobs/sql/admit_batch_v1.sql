@@ -117,7 +117,7 @@ BEGIN
         standings := '{}';
         FOR asked IN
             SELECT each.cost_class, max(each.max_waiting) AS max_waiting, max(each.processes) AS processes, max(each.max_backlog) AS max_backlog,
-                   max(each.kept) AS kept, max(each.kept_seconds) AS kept_seconds,
+                   max(each.kept) AS kept, max(each.kept_seconds) AS kept_seconds, max(each.own_turns) AS own_turns,
                    count(*) AS items
             FROM batch_items_v1(p_items) each WHERE verdicts[each.position] IS NULL GROUP BY 1
         LOOP
@@ -131,7 +131,7 @@ BEGIN
             of_class := of_class || jsonb_build_object(asked.cost_class, places);
             IF 2 * (room.waiting + room.running + asked.items) > hands + asked.max_waiting OR 4 * room.work_seconds > hands * asked.max_backlog THEN
                 SELECT standings || jsonb_build_object(asked.cost_class, jsonb_build_object(
-                    'part', own.part, 'part_of_holders', own.part_of_holders, 'held', own.held, 'held_seconds', own.held_seconds, 'keys', own.keys, 'live', room.waiting + room.running,
+                    'part', own.part, 'part_of_holders', own.part_of_holders, 'held', own.held, 'held_seconds', own.held_seconds, 'own_turns', asked.own_turns, 'keys', own.keys, 'live', room.waiting + room.running,
                     'hands', hands, 'max_waiting', asked.max_waiting, 'work_seconds', room.work_seconds, 'max_backlog', asked.max_backlog)) INTO standings
                 FROM standing_v1(
                     asked.cost_class, p_client,
@@ -198,7 +198,7 @@ BEGIN
             standing := standings -> item.cost_class;
             over := CASE WHEN standing IS NOT NULL THEN over_share_v1(
                 (standing ->> 'part')::float8, (standing ->> 'part_of_holders')::float8, (standing ->> 'held')::integer,
-                (standing ->> 'held_seconds')::float8, standing -> 'keys', item.limit_keys,
+                (standing ->> 'held_seconds')::float8, (standing ->> 'own_turns')::integer, standing -> 'keys', item.limit_keys,
                 (standing ->> 'live')::integer, (standing ->> 'hands')::integer, (standing ->> 'max_waiting')::integer,
                 (standing ->> 'work_seconds')::float8, (standing ->> 'max_backlog')::float8) END;
             IF places = 0 THEN  -- never of an atomic one

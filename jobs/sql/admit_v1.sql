@@ -3,7 +3,7 @@
 -- VOLATILE, so that each statement below has a snapshot of its own: what decides is read after the lock was
 -- granted and sees every admission that held it before. Must be called in autocommit at READ COMMITTED.
 -- p_declared_cost: seconds of work, as its type says; NULL: it says nothing. p_max_backlog: seconds. p_ageing: the seconds of waiting that a
--- priority of 100 is worth (P11a). p_refused: clients that were refused in the class lately. p_kept, p_kept_seconds: as decide_v1 has them.
+-- priority of 100 is worth (P11a). p_refused: clients that were refused in the class lately. p_kept, p_kept_seconds, p_own_turns: as decide_v1 has them.
 -- Out, of an admitted job: `ahead` of it wait; `paused`: it is accepted, but does not start until an operator resumes its class or type.
 -- Nobody waits longer than a second for a lock: 'idempotency_in_flight' for a key's, SQLSTATE 55P03 for the class's.
 CREATE FUNCTION admit_v1(
@@ -12,7 +12,7 @@ CREATE FUNCTION admit_v1(
     p_max_waiting integer, p_max_backlog double precision, p_processes integer, p_beat interval, p_max_jobs integer,
     p_request_id text, p_traceparent text, p_key text, p_fingerprint text,
     p_flow text, p_priority smallint, p_ageing double precision, p_declared_cost double precision, p_limit_keys text[],
-    p_refused bigint[], p_kept integer, p_kept_seconds double precision
+    p_refused bigint[], p_kept integer, p_kept_seconds double precision, p_own_turns integer
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, work_seconds double precision, starts_in double precision,
     job_id uuid, accepted_at timestamptz, start_by timestamptz, deadline_at timestamptz, expected double precision, counts double precision,
@@ -68,7 +68,7 @@ BEGIN
         END IF;
         SELECT * INTO decided FROM decide_v1(
             p_client, p_flow, p_type, p_cost_class, admit_v1.deadline_at, cost.expected, p_declared_cost IS NOT NULL, p_max_waiting, p_max_backlog,
-            p_processes, cost.mean_known, p_beat, p_limit_keys, p_refused, p_kept, p_kept_seconds);
+            p_processes, cost.mean_known, p_beat, p_limit_keys, p_refused, p_kept, p_kept_seconds, p_own_turns);
         verdict := decided.verdict;
         waiting := decided.waiting;
         running := decided.running;

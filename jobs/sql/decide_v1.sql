@@ -3,12 +3,12 @@
 --
 -- p_expected: seconds of work; NULL: not known. p_declared: its type says so itself; of a measure it is never said that it *cannot* be in time.
 -- p_mean_known: whether what the class's jobs take was ever measured or declared. p_max_backlog: seconds. p_refused: clients that were refused in the class
--- lately. p_kept, p_kept_seconds: places, and the work of their jobs on all slots, that are for others, whose turn is near (P10); shares are of the whole room. Out: the verdict ('admitted': nothing speaks against it), the room as it was counted, the instant of the decision, in how many seconds the job
+-- lately. p_kept, p_kept_seconds: places, and the work of their jobs on all slots, that are for others, whose turn is near (P10); shares are of the whole room. p_own_turns: as over_share_v1 has it. Out: the verdict ('admitted': nothing speaks against it), the room as it was counted, the instant of the decision, in how many seconds the job
 -- would probably start (NULL: not known), and of 'share_full' whose share it is (over_share_v1).
 CREATE FUNCTION decide_v1(
     p_client bigint, p_flow text, p_type text, p_cost_class text, p_deadline timestamptz, p_expected double precision, p_declared boolean,
     p_max_waiting integer, p_max_backlog double precision, p_processes integer, p_mean_known boolean, p_beat interval, p_limit_keys text[],
-    p_refused bigint[], p_kept integer, p_kept_seconds double precision
+    p_refused bigint[], p_kept integer, p_kept_seconds double precision, p_own_turns integer
 ) RETURNS TABLE (
     verdict text, waiting integer, running integer, slots integer, work_seconds double precision, instant timestamptz,
     starts_in double precision, share jsonb
@@ -49,7 +49,7 @@ BEGIN
         WHEN waiting + running >= slots + p_max_waiting - p_kept THEN 'queue_full'
         WHEN work_seconds / hands > p_max_backlog - p_kept_seconds THEN 'queue_full' END;
     IF verdict IS NULL AND waiting + running >= hands AND (2 * (waiting + running) > hands + p_max_waiting OR 4 * work_seconds > hands * p_max_backlog) THEN
-        SELECT over_share_v1(own.part, own.part_of_holders, own.held, own.held_seconds, own.keys, p_limit_keys || (chr(31) || p_type), waiting + running, hands, p_max_waiting,
+        SELECT over_share_v1(own.part, own.part_of_holders, own.held, own.held_seconds, p_own_turns, own.keys, p_limit_keys || (chr(31) || p_type), waiting + running, hands, p_max_waiting,
                              work_seconds, p_max_backlog) INTO share
         FROM standing_v1(p_cost_class, p_client, p_limit_keys || (chr(31) || p_type), p_refused) own;
     END IF;

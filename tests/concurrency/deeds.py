@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from jobs import admission, batches, lifecycle, sweeps, tally, turns
+from jobs import admission, batches, lifecycle, sweeps, tally
 from jobs.admission import Rejected
 from jobs.batches import BatchSubmission
 from jobs.door.idempotency import Idempotency, Mismatch
 from jobs.door.submission import Submission
 from jobs.models import Job, WorkerNode
 from jobs.submit import outbox
+from jobs.turns import pacing
 from tests import job_rows
 from tests.concurrency import recorded
 from tests.concurrency.crowd import Member
@@ -23,7 +24,7 @@ from tests.second_connections import at_once
 from tests.submissions import a_batch, a_class, a_submission, batch_verdict, verdict
 
 # It is the bound that is raced for, whoever may have its last places (P10); and minutes would be written from a thread, with a connection.
-setattr(turns, "_anyone_expected", lambda cost_class: False)  # noqa: B010
+setattr(pacing, "_anyone_expected", lambda cost_class: False)  # noqa: B010
 tally.WRITTEN_AFTER_SECONDS = 3_600.0
 
 
@@ -212,6 +213,6 @@ def seal_due(member: Member) -> int:
 
 def take_turns(member: Member, clients: list[int], each: int, base: float, spacing: float) -> list[int]:
     """The seconds that so many refused requests of this member's client are told, without jitter."""
-    turns.JITTER_SHARE = 0.0
-    caller = turns.whose(clients[member.number], None)
-    return [turns._taken(caller, a_class("heavy"), base, spacing, spacing) for _ in range(each)]
+    pacing.JITTER_SHARE = 0.0
+    caller = pacing.whose(clients[member.number], None)
+    return [pacing._taken(caller, a_class("heavy"), base, spacing, spacing) for _ in range(each)]

@@ -44,12 +44,13 @@ def test_a_client_s_running_cap_is_exact_for_four_processes_at_once(crowd: Crowd
     capped = job_rows.a_client()
     ApiClient.objects.filter(pk=capped.pk).update(max_running=2)
     node = str(job_rows.a_node().pk)
-    together = Counter[int]()
-    for _ in rounds_until(lambda: max(together) == 2, at_least=1, at_most=10):
+    most = {"ran": 0}
+    for _ in rounds_until(lambda: most["ran"] == 2, at_least=1, at_most=10):
         for _ in range(80):
             job_rows.a_queued_job()
         assert sum(crowd.all_do("work_under_limits", node=node, threads=3)) == 80
         together = _most_at_once(list(Attempt.objects.all()))
         print(f"ran together, how many and how often: {dict(together)}")
         assert max(together) <= 2
-    assert max(together) == 2, "what is free is used"
+        most["ran"] = max(together)
+    assert most["ran"] == 2, "what is free is used"

@@ -117,7 +117,7 @@ class Situation:
             WEIGHTS[client] / sum(WEIGHTS[name] for name in holders),
             len(own),
             sum(job.work_left for job in own),
-            limited if any(key != "free" for key in named) else {},
+            keys=limited if any(key != "free" for key in named) else {},
         )
 
     def ahead(self, client: str, mean_known: bool) -> Ahead:
@@ -131,7 +131,9 @@ class Situation:
         return Ahead(len(before), mean)
 
 
-def decided(situation: Situation, client: str, asked: Asked, bounds: Bounds, mean_known: bool) -> Decision:
+def decided(
+    situation: Situation, client: str, asked: Asked, bounds: Bounds, own_turns: int, mean_known: bool
+) -> Decision:
     arguments: dict[str, Any] = {
         "client": a_client(client).pk,
         "type": TYPE,
@@ -141,6 +143,9 @@ def decided(situation: Situation, client: str, asked: Asked, bounds: Bounds, mea
         "max_waiting": bounds.max_waiting,
         "max_backlog": bounds.max_backlog_seconds,
         "processes": bounds.processes,
+        "kept": bounds.kept,
+        "kept_seconds": bounds.kept_seconds,
+        "own_turns": own_turns,
         "mean_known": mean_known,
         "keys": list(asked.limit_keys),
         "refused": [a_client(name).pk for name in situation.refused],
@@ -155,7 +160,8 @@ _DECIDE = """
 SELECT verdict, share, starts_in FROM decide_v1(
     %(client)s, '', %(type)s, 'light',
     clock_timestamp() + make_interval(secs => %(in_seconds)s),
-    %(expected)s, %(declared)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(mean_known)s, '1 second', %(keys)s, %(refused)s::bigint[], 0, 0)
+    %(expected)s, %(declared)s, %(max_waiting)s, %(max_backlog)s, %(processes)s, %(mean_known)s, '1 second', %(keys)s, %(refused)s::bigint[],
+    %(kept)s, %(kept_seconds)s, %(own_turns)s)
 """
 
 
@@ -191,10 +197,13 @@ def _compared(chance: random.Random, situation: Situation) -> str:
     bounds = Bounds(
         chance.choice([0, 6, 9, 12, 15]), chance.choice([2.37, 4.61, 9.13, 1e6, 1e6]), chance.choice([1, 3])
     )
+    if chance.random() < 0.3:
+        bounds = replace(bounds, kept=bounds.max_waiting // 3, kept_seconds=chance.choice([0.0, 1.03]))
     mean_known = chance.random() < 0.5
     ahead = situation.ahead(client, mean_known) if situation.slots else None
-    expected = decide(asked, situation.room, bounds, situation.standing(client, asked.limit_keys), ahead)
-    found = decided(situation, client, asked, bounds, mean_known)
+    standing = replace(situation.standing(client, asked.limit_keys), own_turns=chance.choice([0, 0, 1, 5]))
+    expected = decide(asked, situation.room, bounds, standing, ahead)
+    found = decided(situation, client, asked, bounds, standing.own_turns, mean_known)
     assert (found.verdict, _rounded(found.share)) == (expected.verdict, _rounded(expected.share)), (situation, asked)
     if found.verdict in ("admitted", "deadline_unreachable"):
         assert found.starts_in_seconds == pytest.approx(expected.starts_in_seconds)

@@ -239,7 +239,9 @@ def test_who_has_its_share_comes_back_when_a_fifth_of_it_has_gone_at_its_part_of
     answer = submit("a", max_waiting=100)
     assert isinstance(answer, Rejected)
     assert (answer.reason, answer.share and answer.share.most) == ("share_full", 51)
-    assert 11 <= answer.retry_after_seconds <= 15  # the older the ends, the slower it was
+    assert (
+        16 <= answer.retry_after_seconds <= 21
+    )  # nine times of ten they have gone by then; the older the ends, the slower it was
 
 
 # ── Under the lock, and without it ───────────────────────────────────────────────────────────────────────────────────

@@ -9,10 +9,11 @@ import pytest
 import redis
 from django.conf import settings
 
-from jobs import admission, batches, broker, costs, refused_lately, telemetry, turns
+from jobs import admission, batches, broker, costs, refused_lately, telemetry
 from jobs.admission import Admitted
 from jobs.door.idempotency import Idempotency
-from jobs.turns import Arrival, in_redis, whose
+from jobs.turns import in_redis, pacing
+from jobs.turns.pacing import Arrival, whose
 from tests import job_rows
 from tests.in_process_api import InProcessApi, a_probe_node, problem
 from tests.job_rows import a_client
@@ -23,7 +24,7 @@ WAYS = pytest.mark.parametrize("away", [False, True], ids=["in Redis", "in this 
 
 
 def _told(client: int, key: str | None, base: float = 15, spacing: float = 15, cost_class: Any = HEAVY) -> int:
-    return turns._taken(whose(client, key), cost_class, base, spacing, spacing)
+    return pacing._taken(whose(client, key), cost_class, base, spacing, spacing)
 
 
 def _near(told: list[int], expected: list[int]) -> bool:
@@ -65,7 +66,7 @@ def test_no_key_lies_in_redis_in_the_clear_and_everything_there_expires() -> Non
     _told(1, "a-secret-key")
     with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL, decode_responses=True) as server:
         names = sorted(server.scan_iter("weighbridge:turns*"))
-        assert len(names) == 5
+        assert len(names) == 6
         assert all(0 < server.ttl(name) <= 600 for name in names)
         assert "secret" not in str(
             [names, *(server.zrange(name, 0, -1) for name in names if name.endswith(("at", "until", "all")))]
@@ -79,6 +80,27 @@ def test_what_a_client_leaves_in_redis_is_bounded() -> None:
             _told(1, f"k{n}", base=0, spacing=0, cost_class=narrow)  # each turn has come at once
         assert 0 < server.zcard("weighbridge:turns:heavy:1:at") <= 4
         assert server.zcard("weighbridge:turns:heavy:1:until") == server.zcard("weighbridge:turns:heavy:1:at")
+
+
+@pytest.mark.django_db
+def test_for_as_many_turns_of_a_client_a_place_is_kept_as_it_lately_came_at() -> None:
+    """None of ten in a row came, so of the next ten a few are expected; the client comes at these, and more are."""
+    room = a_class("heavy", max_waiting=100)
+
+    def kept_of_ten(name: str) -> int:
+        for n in range(10):
+            _told(1, f"{name}{n}", base=0, spacing=0, cost_class=room)
+        return _arrive(2, "new", room).kept
+
+    assert kept_of_ten("a") == 10
+    with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
+        until = "weighbridge:turns:heavy:1:until"
+        server.zadd(until, dict.fromkeys(server.zrange(until, 0, -1), time.time() - 1))
+    kept = kept_of_ten("b")
+    assert 0 < kept < 5
+    for n in range(10):
+        assert _arrive(1, f"b{n}", room).returned
+    assert kept_of_ten("c") > 5
 
 
 def test_while_redis_hangs_a_refusal_pays_for_it_once(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
@@ -95,8 +117,8 @@ def test_while_redis_hangs_a_refusal_pays_for_it_once(monkeypatch: pytest.Monkey
 
 def _arrive(client: int, key: str | None, cost_class: Any = HEAVY) -> Arrival:
     """As it is now, and not as it was known a second ago."""
-    turns._anyone_expected.forget()
-    return turns.arrive(whose(client, key), cost_class)
+    pacing._anyone_expected.forget()
+    return pacing.arrive(whose(client, key), cost_class)
 
 
 @pytest.mark.django_db
@@ -141,7 +163,7 @@ def test_where_work_fills_a_class_before_jobs_do_as_much_of_it_is_kept(
     long = a_class("heavy", max_waiting=40, max_backlog_seconds=150.0)
     for n in range(9):
         _told(1, f"k{n}", base=15, spacing=0, cost_class=long)
-    turns._taken(whose(1, "last"), long, 15, 0, departure=15)
+    pacing._taken(whose(1, "last"), long, 15, 0, departure=15)
     assert _arrive(9, "new", long) == Arrival(kept=5, kept_seconds=75.0)
 
 
@@ -176,7 +198,7 @@ def test_the_work_of_those_who_were_told_to_come_is_kept_too_and_shares_are_of_t
     monkeypatch.setattr(costs, "mean_seconds", lambda cost_class: 1.0)
     light = a_class(max_waiting=40)
     for n in range(8):
-        turns._taken(whose(7, f"k{n}"), light, 0, 0, departure=0.5)
+        pacing._taken(whose(7, f"k{n}"), light, 0, 0, departure=0.5)
 
     def come(key: str | None = None) -> str:
         return verdict(submit(40, declared_cost_seconds=1.0, idempotency=key and Idempotency(key, "f")))
@@ -212,7 +234,7 @@ def test_admissions_to_a_class_that_refused_nobody_ask_redis_once_a_second(monke
 
     monkeypatch.setattr(broker, "ask", counted)
     for _ in range(20):
-        turns.arrive(whose(1, "a"), HEAVY)
+        pacing.arrive(whose(1, "a"), HEAVY)
     assert 1 <= len(asked) <= 2
 
 
@@ -235,7 +257,7 @@ def test_jobs_that_are_refused_in_a_row_are_told_different_turns(node: Any) -> N
 
 @pytest.mark.django_db
 def test_header_and_body_agree_and_jitter_only_lengthens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "JITTER_SHARE", 0.1)
+    monkeypatch.setattr(pacing, "JITTER_SHARE", 0.1)
     api = InProcessApi()
     a_probe_node("heavy", processes=1)
     params = {"seconds": 0, "cost_class": "heavy"}
@@ -255,20 +277,44 @@ def test_header_and_body_agree_and_jitter_only_lengthens(monkeypatch: pytest.Mon
 def test_who_has_its_share_is_sent_to_turns_of_its_own_and_keeps_nobody_waiting(away: bool) -> None:
     if away:
         broker.breaker.open()
-    own = [turns._taken(whose(1, f"k{n}"), HEAVY, 15, 30, 15, wants_room=True, over_share=True) for n in range(3)]
+    own = [pacing._taken(whose(1, f"k{n}"), HEAVY, 15, 30, 15, wants_room=True, over_share=True) for n in range(3)]
     assert _near(own, [15, 45, 75]), own
     assert _near([_told(2, "a")], [15])
 
 
+@WAYS
+def test_who_had_its_share_lately_has_its_turns_behind_it_also_where_the_class_is_full(away: bool) -> None:
+    """Or both kinds would be given for the same departures."""
+    if away:
+        broker.breaker.open()
+    own = [pacing._taken(whose(1, "a"), HEAVY, 15, 30, 20, wants_room=True, over_share=True)]
+    own += [_told(1, key, base=15, spacing=1) for key in "bc"]
+    assert _near(own, [15, 45, 75]), own
+    assert _near([_told(2, "a", base=15, spacing=1)], [15])
+    assert (_arrive(1, "new").own_turns, _arrive(2, "new").own_turns) == (3, 0)
+
+
+@WAYS
+def test_of_its_share_as_much_is_kept_as_its_own_turns_are_near(away: bool) -> None:
+    """For its client only; others are not kept waiting for it."""
+    if away:
+        broker.breaker.open()
+    for n in range(3):  # at 15, 45, 75
+        pacing._taken(whose(1, f"k{n}"), HEAVY, 15, 30, 15, wants_room=True, over_share=True)
+    assert (_arrive(1, "new").own_turns, _arrive(2, "new").own_turns) == (2, 0)
+    pacing._taken(whose(1, "due"), HEAVY, 0, 0, 15, wants_room=True, over_share=True)  # behind the others
+    assert _arrive(1, "new", a_class("heavy", max_waiting=100)).own_turns == 4
+
+
 def test_whom_other_processes_refused_comes_with_a_turn() -> None:
-    turns._taken(whose(1, None), HEAVY, 15, 15, 15, wants_room=True)
-    turns._taken(whose(2, None), HEAVY, 15, 15, 15)  # for its deadline: it wants no room that there is
+    pacing._taken(whose(1, None), HEAVY, 15, 15, 15, wants_room=True)
+    pacing._taken(whose(2, None), HEAVY, 15, 15, 15)  # for its deadline: it wants no room that there is
     refused_lately.HERE.forget()  # as another process, which knows of none
-    turns._taken(whose(3, None), HEAVY, 15, 15, 15, wants_room=True)
+    pacing._taken(whose(3, None), HEAVY, 15, 15, 15, wants_room=True)
     assert refused_lately.HERE.of("heavy") == [1, 3]
     with redis.Redis.from_url(settings.WEIGHBRIDGE_REDIS_URL) as server:
         server.zadd("weighbridge:turns:heavy:wanting", {1: time.time() - 61})
         refused_lately.HERE.forget()
-        turns._taken(whose(3, None), HEAVY, 15, 15, 15, wants_room=True)
+        pacing._taken(whose(3, None), HEAVY, 15, 15, 15, wants_room=True)
         assert refused_lately.HERE.of("heavy") == [3]
         assert 0 < server.ttl("weighbridge:turns:heavy:wanting") <= 600

@@ -50,6 +50,10 @@ def test_a_trace_is_played_on_the_classes_that_are_declared(tmp_path: Path) -> N
         ("--load name=light,rate=1", "--load is 'name=light,rate=1', but must be one that also has either run_seconds=…"),
         ("--load name=light,run_seconds=1", "--load is 'name=light,run_seconds=1', but must be one that also has either rate=…"),
         ("--load name=light,rate=1,threads=1,run_seconds=1", "--load is 'name=light,rate=1,threads=1,run_seconds=1', but"),
+        (
+            "--load name=light,rate=1,rest_seconds=1,run_seconds=1",
+            "--load is 'name=light,rate=1,rest_seconds=1,run_seconds=1', but must be one that has threads=… where it has rest_seconds=…",
+        ),
         ("--load name=light,threads=2,run_seconds=1", "Of the loads one at least needs a rate: threads go on for as long"),
         ("--load name=light,threads=0,run_seconds=1", "--load name=light,threads=0,run_seconds=1: threads is '0', but must"),
         ("--load name=light,rate=0,run_seconds=1", "--load name=light,rate=0,run_seconds=1: rate is '0', but must be"),

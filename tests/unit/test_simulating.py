@@ -13,10 +13,11 @@ import pytest
 from jobs import costs, decision
 from jobs.decision import SEEN_SECONDS
 from jobs.ranges import WrongSetting
+from jobs.turns import in_process
 from workers.planning.queueing import predict
 from workers.planning.simulation import play
 from workers.simulating import measures
-from workers.simulating.door import Limits, Turns
+from workers.simulating.door import Limits
 from workers.simulating.figures import Report
 from workers.simulating.measures import WorkLeft
 from workers.simulating.present import Present
@@ -177,8 +178,8 @@ def test_the_planner_plays_the_same_line() -> None:
     """`manage.py plan` has a line of its own, fifty times as quick since it knows no clients; here is only one."""
     run_times = (0.05, 0.1, 0.45)
     load = Load("x", "c", 20, 0.2, run_times=run_times, manner=NEVER)
-    found = played([open_door("c", 4, 8)], [load], 20_000).classes["c"]
-    line = play(20, run_times, 4, 8)
+    found = played([open_door("c", 4, 7)], [load], 20_000).classes["c"]  # too small a room to keep places in
+    line = play(20, run_times, 4, 7)
     assert found.refused_share == pytest.approx(line.refusal_share, abs=0.02)
     assert found.mean_wait_seconds == pytest.approx(line.mean_wait_seconds, rel=0.1)
     assert found.p95_wait_seconds == pytest.approx(line.p95_wait_seconds, rel=0.1)
@@ -197,15 +198,23 @@ def test_every_job_is_accounted_for() -> None:
     assert 0 < found.expired_share < 1 and round(found.useful_share * 3_000) <= started
 
 
-def test_a_client_holds_so_many_turns_and_a_job_that_asks_early_is_told_its_own_again() -> None:
-    turns = Turns(2)
-    first, second, third = (Job(0, "a", "c", "x", 1) for _ in range(3))
-    for job in (first, second, third):
-        job.turn_at = turns.of(job, 0.0, 5.0, 1.0)
-    assert (first.turn_at, second.turn_at, third.turn_at) == (5.0, 6.0, 6.0)
-    assert turns.of(first, 3.0, 9.0, 1.0) == 5.0
-    assert turns.of(Job(0, "b", "c", "x", 1), 3.0, 1.0, 1.0) == 7.0
-    assert turns.of(Job(0, "a", "c", "x", 1), 6.0, 1.0, 1.0) == 8.0  # both of a's have come
+@pytest.mark.parametrize(
+    ("clients", "threads", "told", "alone"), [(1, 88, 0.85, 0.6), (5, 88, 0.95, 0.65), (10, 208, 0.95, 0.7)]
+)
+def test_of_callers_that_come_when_they_are_told_to_most_are_let_in_since_places_are_kept_for_them(
+    clients: int, threads: int, told: float, alone: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P10, in a closed population: who has its answer waits for its job's end, rests, and asks for the next. Of one client the class keeps places, of several each share."""
+    limits = [Limits("c", 4, 40 if threads < 100 else 100, 1e6, 1e6)]
+    crowd = Load("crowd", "c", 0, 1.0, clients=clients, threads=threads, rest_seconds=1.0, manner=Manner(asks=1000))
+    first = "crowd" if clients == 1 else "crowd-1"
+    loads = [crowd, Load("x", "c", 0.01, 1.0, client=first, manner=NEVER)]  # which only lets it go on for so long
+    kept = played(limits, loads, threads + 4).classes["c"]
+    monkeypatch.setattr(in_process._Line, "near", lambda *_: 0)
+    free = played(limits, loads, threads + 4).classes["c"]
+    print(f"{kept.honest_share:.0%} of {kept.returned} with places kept, {free.honest_share:.0%} without")
+    assert (kept.honest_share or 0) > told > alone > (free.honest_share or 0)
+    assert kept.utilisation == pytest.approx(1, abs=0.01)
 
 
 def test_work_that_is_left_grows_with_what_waits_and_shrinks_as_it_runs() -> None:

@@ -1,8 +1,13 @@
 """Turns while Redis is away, and the rate that spaces them (P10)."""
 
+import math
+import random
+from collections import Counter
+
 import pytest
 
 from jobs.capacity import Room, departures_per_second, most_kept, retry_after_seconds
+from jobs.turns import in_process
 from jobs.turns.book import Caller, Refusal, Seen
 from jobs.turns.in_process import InProcess
 
@@ -148,7 +153,51 @@ def test_what_a_client_leaves_is_bounded(turns: InProcess, clock: Clock) -> None
     for n in range(100):
         _take(turns, str(n), base=1, most=3)
         clock.now += 1
-    assert len(turns._turns["heavy", 1]) <= 6
+    left = turns._of_client["heavy", 1]
+    assert len(left.entries) == len(left.by_at) == len(left.by_until) <= 6
+    assert len(turns._of_class["heavy"].line.to_come) <= 6
+
+
+def test_as_many_turns_are_near_as_a_count_of_all_of_them_would_say(
+    turns: InProcess, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_process, "NEWEST_COUNTS", 0.0)  # for each of them a place is kept, whoever comes
+    chance, counted = random.Random(3), Counter[int]()
+    told, until = dict[tuple[int, str], float](), dict[tuple[int, str], float]()
+    for _ in range(4_000):
+        clock.now += chance.choice([0, 0, 1, 3])
+        client, key, departures = chance.choice([1, 2]), chance.choice("abcdefghijkl"), chance.choice([0, 1, 4])
+        mine = client, key
+        seen = _arrive(turns, key, client, departures)
+        assert seen.returned is (told.get(mine, math.inf) <= clock.now <= until.get(mine, 0.0))
+        if seen.returned:
+            del told[mine]
+        else:
+            near = sum(-5 <= at - clock.now <= 15 * departures for at in told.values())
+            assert seen.near == near
+            counted[near] += 1
+        seconds = _take(turns, key, client, spacing=chance.choice([0, 2]), most=100)
+        if told.get(mine) != clock.now + seconds:
+            told[mine], until[mine] = clock.now + seconds, clock.now + seconds + max(5.0, 0.25 * seconds)
+    assert len(counted) > 8, counted
+
+
+def test_for_as_many_turns_of_a_client_something_is_kept_as_it_lately_came_at(turns: InProcess, clock: Clock) -> None:
+    def kept_of_ten() -> int:
+        for n in range(10):
+            _take(turns, f"{clock.now}-{n}", base=1, spacing=0, most=100)
+        return _arrive(turns, "new", client=2).near
+
+    assert kept_of_ten() == 10
+    clock.now += 60
+    kept = kept_of_ten()
+    assert 0 < kept < 5, "ten in a row did not come"
+    clock.now += 60
+    assert kept_of_ten() < kept
+    clock.now += 1
+    for n in range(10):
+        assert _arrive(turns, f"{clock.now - 1}-{n}").returned
+    assert kept_of_ten() > 5
 
 
 @pytest.mark.parametrize(("base", "told"), [(1, 1), (9, 9), (15, 16), (100, 109)])

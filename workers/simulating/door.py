@@ -1,16 +1,18 @@
 """Who is let into a class, and when the others should come back, of a simulated class. No Django.
 
-The decision is jobs/decision.py, which the database is held against, its arithmetic that of jobs/capacity.py and the order that of jobs/order.py.
+The decision is jobs/decision.py, which the database is held against, its arithmetic that of jobs/capacity.py, the order that of jobs/order.py and the
+turns those of jobs/turns/.
 """
 
 import math
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from jobs.capacity import RETRY_AFTER_CAP_SECONDS, Room, departures_per_second, retry_after_seconds, turn_at
-from jobs.decision import Ahead, Asked, Bounds, Decision, decide, share_retry_after_seconds
+from jobs.capacity import Room, departures_per_second, kept_places, most_kept, retry_after_seconds
+from jobs.decision import Ahead, Asked, Bounds, Decision, decide, share_retry_after_seconds, share_spacing_seconds
 from jobs.order import Entry
 from jobs.refused_lately import WANT_ROOM
+from jobs.turns.book import PACED, Caller, Refusal, Seen
+from jobs.turns.in_process import InProcess
 from workers.simulating.line import QuickLine
 from workers.simulating.measures import Departures, RunTimes, WorkLeft
 from workers.simulating.present import Present
@@ -28,15 +30,18 @@ class Limits:
     max_backlog_seconds: float
     retry_after_seconds: int = 5
 
-    @property
-    def bounds(self) -> Bounds:
-        return Bounds(self.max_waiting, self.max_backlog_seconds, self.slots)
+    def bounds(self, kept: int = 0, kept_seconds: float = 0.0) -> Bounds:
+        return Bounds(self.max_waiting, self.max_backlog_seconds, self.slots, kept, kept_seconds)
 
 
 @dataclass(frozen=True)
-class Refused:
-    reason: str
-    retry_after_seconds: int
+class Answer:
+    """`entry` of what was let in, else why not and when to come back. `returned`: it came at its turn."""
+
+    entry: Entry | None
+    returned: bool
+    reason: str = ""
+    retry_after_seconds: int = 0
 
 
 @dataclass
@@ -52,18 +57,23 @@ class Door:
 
     def __post_init__(self) -> None:
         self.line = QuickLine(self.limits.max_wait_seconds)
-        self._turns = Turns(max(1, self.limits.max_waiting))
-        self._own_turns: dict[str, Turns] = {}
+        self._now = 0.0
+        self._turns = InProcess(lambda: self._now)
+        self._clients: dict[str, int] = {}
 
-    def submit(self, job: Job, now: float) -> Entry | Refused:
+    def submit(self, job: Job, now: float) -> Answer:
         """What is past its start_by must have left the line before."""
+        self._now = now
+        caller = Caller(self._clients.setdefault(job.client, len(self._clients)), job.key)
+        seen = self._turns.arrive(self.limits.name, caller, most_kept(self.limits.max_waiting))
         expected = self.run_times.expected(job.kind, now)
         room = Room(len(self.line.waiting), len(self.line.running), self.limits.slots, self.work.seconds(now))
-        decision = self._decide(job, now, room, expected)
+        decision = self._decide(job, now, room, expected, seen)
         if decision.verdict == "admitted" or decision.verdict in WANT_ROOM:
             self.present.came(job.client, job.weight, now)
         if decision.verdict != "admitted":
-            return Refused(decision.verdict, self._retry_after(job, now, room, decision))
+            after = self._retry_after(caller, now, room, decision)
+            return Answer(None, seen.returned, decision.verdict, after)
         entry = self.line.admit(
             job.client,
             self.run_times.counts(expected),
@@ -74,7 +84,7 @@ class Door:
         )
         self.work.wait(entry.sequence, expected or 0.0)
         self.present.wait(job.client, entry.sequence, expected or 0.0)
-        return entry
+        return Answer(entry, seen.returned)
 
     def start_by(self, job: Job, now: float) -> float:
         """After which it is not started any more (P8)."""
@@ -106,12 +116,18 @@ class Door:
         self.present.leave_line(job.client, sequence, at)
         self.drain.note(at, job.accepted_at)
 
-    def _decide(self, job: Job, now: float, room: Room, expected: float | None) -> Decision:
-        standing = self.present.standing(job.client, job.weight, now)
+    def _bounds(self, seen: Seen) -> Bounds:
+        limits, each = self.limits, seen.departure if self.run_times.mean else 0.0
+        kept = kept_places(seen.near, each, limits.max_waiting, limits.max_backlog_seconds)
+        return limits.bounds(kept, kept * each)
+
+    def _decide(self, job: Job, now: float, room: Room, expected: float | None, seen: Seen) -> Decision:
+        bounds = self._bounds(seen)
+        standing = replace(self.present.standing(job.client, job.weight, now), own_turns=seen.own_near)
         if job.deadline_at is None:
-            return decide(Asked(None, expected), room, self.limits.bounds, standing)
+            return decide(Asked(None, expected), room, bounds, standing)
         asked = Asked(job.deadline_at - now, expected)
-        return decide(asked, room, self.limits.bounds, standing, self._ahead(job))
+        return decide(asked, room, bounds, standing, self._ahead(job))
 
     def _ahead(self, job: Job) -> Ahead:
         place = self.line.place(job.client)
@@ -120,39 +136,18 @@ class Door:
         known = self.run_times.mean is not None and bool(before)
         return Ahead(len(before), math.fsum(before) / len(before) if known else None)
 
-    def _retry_after(self, job: Job, now: float, room: Room, decision: Decision) -> int:
-        """Who has its share is sent to turns of its own: the class's are for those who could have them."""
+    def _retry_after(self, caller: Caller, now: float, room: Room, decision: Decision) -> int:
+        """Without jitter, or the same seed would not give the same figures."""
         limits, share = self.limits, decision.share
         rate = departures_per_second(self.drain.per_second(now), limits.slots, self.run_times.mean)
-        turns, part = self._turns, 1.0
         if share is None:
             base = retry_after_seconds(room, limits.max_waiting, rate, limits.retry_after_seconds)
         else:
-            base = share_retry_after_seconds(share, room, limits.bounds, rate, limits.retry_after_seconds)
-            turns = self._own_turns.setdefault(job.client, Turns(max(1, limits.max_waiting)))
-            part = share.part
-        spacing = (1 / rate if rate else limits.retry_after_seconds / limits.slots) / part
-        job.turn_at = turns.of(job, now, float(base), spacing)
-        return max(1, min(math.ceil(job.turn_at - now), RETRY_AFTER_CAP_SECONDS))
-
-
-class Turns:
-    """Of those who are refused (P10). A client holds at most so many; after that it is told its last one again."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._last: float | None = None
-        self._held: dict[str, deque[float]] = {}
-
-    def of(self, job: Job, now: float, base_seconds: float, spacing_seconds: float) -> float:
-        """The one that it holds already, if it has not come yet."""
-        if job.turn_at is not None and job.turn_at > now:
-            return job.turn_at
-        held = self._held.setdefault(job.client, deque())
-        while held and held[0] <= now:
-            held.popleft()
-        if len(held) >= self._most:
-            return held[-1]
-        self._last = turn_at(now, base_seconds, self._last, spacing_seconds)
-        held.append(self._last)
-        return self._last
+            base = share_retry_after_seconds(share, room, limits.bounds(), rate, limits.retry_after_seconds)
+        if decision.verdict not in PACED:
+            return base
+        departure = spacing = 1 / rate if rate else limits.retry_after_seconds / limits.slots
+        if share is not None:
+            departure, spacing = departure / share.part, share_spacing_seconds(share, departure)
+        refusal = Refusal(base, spacing, departure, 0.0, max(1, limits.max_waiting), over_share=share is not None)
+        return self._turns.take(limits.name, caller, refusal).seconds

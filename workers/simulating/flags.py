@@ -50,6 +50,7 @@ OF_A_LOAD: dict[str, _Allowed] = {
     "cost_class": Text(),
     "rate": Above("a number of jobs a second", 1_000_000),
     "threads": Whole(1, 10_000),
+    "rest_seconds": _SECONDS,
     "run_seconds": _SECONDS,
     "run_times": Text(),
     "distribution": OneOf(DISTRIBUTIONS),
@@ -114,6 +115,8 @@ def load(raw: str, manner: Manner, text_of: Callable[[str], str]) -> Load:
     missing = [] if "name" in given else ["name"]
     if not missing and ("rate" in given) == ("threads" in given):
         raise WrongSetting("--load", raw, "one that also has either rate=… or threads=…")
+    if "rest_seconds" in given and "threads" not in given:
+        raise WrongSetting("--load", raw, "one that has threads=… where it has rest_seconds=…")
     given.setdefault("rate", 0.0)
     if missing or ("run_seconds" in given) == ("run_times" in given):
         needed = f"{missing[0]}=…" if missing else "either run_seconds=… or run_times=FILE"

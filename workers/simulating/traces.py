@@ -28,8 +28,8 @@ class Manner:
 
 @dataclass(slots=True)
 class Job:
-    """One that a client wants done. `kind` is its job type; deadline_at an instant or None. `then`: what the thread that asked for it asks for at an instant,
-    once it has an answer that it does not come back from."""
+    """One that a client wants done. `kind` is its job type; deadline_at an instant or None. `then`: what the thread that asked for it asks for next, given the
+    instant at which it is free to: when it has an answer that it does not come back from or, if it `waits_for_its_end`, when the job has ended."""
 
     at: float
     client: str
@@ -42,8 +42,9 @@ class Job:
     weight: float = 1.0
     manner: Manner = Manner()
     asked: int = 0
-    turn_at: float | None = None  # that it was told
+    key: str = ""  # its own, as an Idempotency-Key
     then: "Callable[[float], Job] | None" = None
+    waits_for_its_end: bool = False
     accepted_at: float = 0.0
     started_at: float = 0.0
 
@@ -51,7 +52,7 @@ class Job:
 @dataclass(frozen=True)
 class Load:
     """Jobs of one kind that come by chance, `rate` a second, from `clients` clients in turn by chance. With `threads` in place of the rate: from so many threads, each
-    of which asks for its next job as soon as it has an answer for the last.
+    of which asks for its next job as soon as it has an answer for the last or, with `rest_seconds`, by chance so long after that one's end.
 
     run_seconds is the mean of the distribution; run_times, if given, are drawn from instead.
     """
@@ -70,6 +71,7 @@ class Load:
     deadline_seconds: float | None = None
     manner: Manner = Manner()
     threads: int = 0
+    rest_seconds: float | None = None
 
 
 def synthetic(loads: Iterable[Load], seed: int) -> Iterator[Job]:
@@ -82,7 +84,8 @@ def _stream(load: Load, chance: random.Random) -> Iterator[Job]:
     owner = load.client or load.name
     names = [owner] if load.clients == 1 else [f"{owner}-{number}" for number in range(1, load.clients + 1)]
     if load.threads:
-        starts = sorted(chance.random() for _ in range(load.threads))  # not all at one instant
+        within = load.rest_seconds or 1.0  # not all at one instant
+        starts = sorted(chance.random() * within for _ in range(load.threads))
         yield from (_of_thread(load, names, chance, at) for at in starts)
         return
     at = 0.0
@@ -93,7 +96,9 @@ def _stream(load: Load, chance: random.Random) -> Iterator[Job]:
 
 def _of_thread(load: Load, names: list[str], chance: random.Random, at: float) -> Job:
     job = _job(load, names, chance, at)
-    job.then = lambda later: _of_thread(load, names, chance, later)
+    job.waits_for_its_end = load.rest_seconds is not None
+    rest = chance.expovariate(1 / load.rest_seconds) if load.rest_seconds else 0.0
+    job.then = lambda free_at: _of_thread(load, names, chance, free_at + rest)
     return job
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from jobs.order import Entry
-from workers.simulating.door import Door, Limits, Refused
+from workers.simulating.door import Door, Limits
 from workers.simulating.figures import Report, Tally
-from workers.simulating.traces import IGNORE, NEVER, OBEY, Job
+from workers.simulating.traces import IGNORE, NEVER, Job
 
 ROUND_TRIP_SECONDS = 0.01  # between an answer and the next job of a thread that has no other pause
 
@@ -71,9 +71,10 @@ class _World:
 
     def _offer(self, job: Job, where: _Class, now: float) -> None:
         self._count += 1
+        job.key = str(self._count)
         for tally in self._tallies(job):
             tally.offered += 1
-        self._ask(job, where, now, False)
+        self._ask(job, where, now)
 
     def _tallies(self, job: Job) -> tuple[Tally, Tally, Tally]:
         return self._of_class.of(job.cost_class), self._of_kind.of(job.kind), self._of_client.of(job.client)
@@ -86,7 +87,7 @@ class _World:
             elif not job.asked:
                 self._offer(job, where, at)
             else:
-                self._ask(job, where, at, job.manner.comes == OBEY)
+                self._ask(job, where, at)
 
     def _later(self, at: float, job: Job, where: _Class, sequence: int) -> None:
         self._number += 1
@@ -94,30 +95,31 @@ class _World:
 
     # ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _ask(self, job: Job, where: _Class, now: float, told_to: bool) -> None:
+    def _ask(self, job: Job, where: _Class, now: float) -> None:
         self._expire(where, now)
         job.asked += 1
         answer = where.door.submit(job, now)
         for tally in self._tallies(job):
             tally.asked += 1
-            tally.returned += told_to
-            if isinstance(answer, Refused):
+            tally.returned += answer.returned
+            if answer.entry is None:
                 tally.reasons[answer.reason] += 1
             else:
                 tally.admitted += 1
-                tally.returned_admitted += told_to
-        if isinstance(answer, Refused):
-            self._refused(job, where, now, answer)
+                tally.returned_admitted += answer.returned
+        if answer.entry is None:
+            self._refused(job, where, now, answer.retry_after_seconds)
             return
         job.accepted_at = now
-        self._next(job, where, now)
-        where.jobs[answer.sequence] = job
-        heappush(where.start_by, (where.door.start_by(job, now), answer.sequence))
+        if not job.waits_for_its_end:
+            self._next(job, where, now)
+        where.jobs[answer.entry.sequence] = job
+        heappush(where.start_by, (where.door.start_by(job, now), answer.entry.sequence))
         self._start(where, now)
 
-    def _refused(self, job: Job, where: _Class, now: float, refused: Refused) -> None:
+    def _refused(self, job: Job, where: _Class, now: float, retry_after_seconds: int) -> None:
         manner = job.manner
-        again = now + (manner.pause_seconds if manner.comes == IGNORE else refused.retry_after_seconds)
+        again = now + (manner.pause_seconds if manner.comes == IGNORE else retry_after_seconds)
         too_late = job.deadline_at is not None and again >= job.deadline_at
         if manner.comes == NEVER or job.asked >= manner.asks or too_late:
             for tally in self._tallies(job):
@@ -127,7 +129,7 @@ class _World:
             self._later(again, job, where, 0)
 
     def _next(self, job: Job, where: _Class, now: float) -> None:
-        """Of one that a thread asked for, which has its answer: what it asks for then."""
+        """Of one that a thread asked for, which has what it waits for: what it asks for then."""
         if job.then is not None and now < self._over_at:
             following = job.then(now + ROUND_TRIP_SECONDS)
             self._later(following.at, following, where, 0)
@@ -154,6 +156,8 @@ class _World:
             tally.busy_seconds += max(0.0, min(now, self._over_at) - job.started_at)
             tally.useful += useful
             tally.useful_meanwhile += useful and now <= self._over_at
+        if job.waits_for_its_end:
+            self._next(job, where, now)
         self._start(where, now)
 
     def _expire(self, where: _Class, now: float) -> None:
@@ -165,3 +169,5 @@ class _World:
                 where.door.expire(job, sequence, at)
                 for tally in self._tallies(job):
                     tally.expired += 1
+                if job.waits_for_its_end:
+                    self._next(job, where, at)

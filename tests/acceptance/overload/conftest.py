@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def large(stack: Stack) -> Iterator[Caller]:
     with _a_client(stack, "large") as caller:
         yield caller
+
+
+@pytest.fixture(scope="package")
+def crowd(stack: Stack) -> Iterator[list[Caller]]:
+    """Clients who come when they are told to; `large` mostly does not, and so little would be kept for it."""
+    with ExitStack() as open_ones:
+        yield [open_ones.enter_context(_a_client(stack, f"crowd-{number}")) for number in range(5)]
 
 
 @pytest.fixture(scope="package")

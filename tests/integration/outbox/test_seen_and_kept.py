@@ -13,7 +13,7 @@ from django.test import Client
 from jobs import admission, sweeps, wakeups
 from jobs.models import Job, OutboxEntry
 from jobs.submit import outbox
-from jobs.turns import Arrival
+from jobs.turns.pacing import Arrival
 from tests.in_process_api import a_probe_node
 from tests.outbox_calls import HEAVY, admission_of, asked_for, later, time_is_over, told
 
