@@ -109,8 +109,9 @@ SET state = CASE WHEN cut_off THEN 'cancelled' WHEN attempt = 0 THEN 'expired' E
     error_message = CASE
         WHEN cut_off THEN ''
         WHEN attempt > 0 THEN 'Its deadline passed before it could run again.'
-        WHEN start_by = {LATEST_START} THEN 'No process was free in time for its deadline; it never ran.'
-        ELSE 'No process was free before its longest wait was over; it never ran.' END,
+        WHEN start_by = {LATEST_START} THEN 'It was not started in time for its deadline; it never ran.'
+        ELSE 'It was not started before its longest wait was over; it never ran.' END,
+    error_retryable = NOT cut_off AND attempt = 0,  -- it did nothing, and another time it may be started
     stopped_by = CASE WHEN cut_off OR attempt = 0 THEN '' ELSE 'no_time' END,
     finished_at = clock_timestamp()
 FROM overdue WHERE job.id = overdue.id
@@ -145,6 +146,7 @@ WITH classes AS (
 )
 UPDATE jobs_job job
 SET state = 'failed', error_code = 'unknown_type', error_message = 'No live worker of its class knows this job type.',
+    error_retryable = attempt = 0,  -- as at the door: one may be starting
     finished_at = clock_timestamp()
 FROM orphaned WHERE job.id = orphaned.id
 RETURNING job.id, job.state, job.cost_class, {AWAITED}

@@ -201,7 +201,7 @@ def test_what_can_no_longer_end_in_time_is_not_started_and_its_cause_is_the_dead
     assert lifecycle.expire() == 1
     job = job_rows.read(answer.job.pk)
     assert (job.state, job.error_code) == ("expired", "deadline")
-    assert job.error_message == "No process was free in time for its deadline; it never ran."
+    assert job.error_message == "It was not started in time for its deadline; it never ran."
 
 
 def test_after_a_run_the_latest_useful_start_is_kept_for_the_next(node: WorkerNode) -> None:

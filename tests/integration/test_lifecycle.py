@@ -162,7 +162,7 @@ def test_a_job_that_never_ran_expires_and_one_before_its_time_stays(db: None) ->
     )
     assert lifecycle.expire() == 1
     job = job_rows.read(late.pk)
-    assert (job.state, job.error_code, job.attempt) == ("expired", "max_wait", 0)
+    assert (job.state, job.error_code, job.attempt, job.error_retryable) == ("expired", "max_wait", 0, True)
     assert job.error_message and job.finished_at is not None
     assert {job_rows.read(j.pk).state for j in (early, unbounded)} == {"queued"}
     assert lifecycle.expire() == 0
@@ -173,7 +173,7 @@ def test_a_job_that_has_run_before_fails_when_its_time_is_up(node: WorkerNode) -
     job_rows.requeue(job, start_by=job_rows.later(-1))
     assert lifecycle.expire() == 1
     job.refresh_from_db()
-    assert (job.state, job.error_code, job.attempt) == ("failed", "deadline", 1)
+    assert (job.state, job.error_code, job.attempt, job.error_retryable) == ("failed", "deadline", 1, False)
 
 
 def test_a_running_job_does_not_expire(node: WorkerNode) -> None:

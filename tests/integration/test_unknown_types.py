@@ -32,7 +32,7 @@ def test_a_job_whose_type_no_live_node_knows_fails_after_a_minute() -> None:
     before = counter.get()
     assert sweeps.unknown_types() == 1
     job.refresh_from_db()
-    assert (job.state, job.error_code, job.attempt) == ("failed", "unknown_type", 0)
+    assert (job.state, job.error_code, job.attempt, job.error_retryable) == ("failed", "unknown_type", 0, True)
     assert job.error_message and job.finished_at is not None
     assert counter.get() == before + 1
     assert sweeps.unknown_types() == 0
