@@ -14,6 +14,8 @@ from jobs.models import ApiClient, ApiKey
 SUBMIT, READ, CANCEL, OPS_READ, OPS_WRITE = "jobs:submit", "jobs:read", "jobs:cancel", "ops:read", "ops:write"
 ALL_SCOPES = [SUBMIT, READ, CANCEL, OPS_READ, OPS_WRITE]
 USUAL_SCOPES = ALL_SCOPES[:-1]  # of a key of which nothing is said: whoever has ops:write can stop all clients' work
+Needed = str | tuple[str, ...]  # one scope, or any of several
+TO_LOOK: Needed = (READ, OPS_READ)  # at what is nobody's own: classes, types, and the caller itself
 USE_IS_WRITTEN_EVERY = timedelta(
     minutes=1
 )  # per key: when it was last used is for people to see, not to count with (P7)
@@ -22,6 +24,10 @@ USE_IS_WRITTEN_EVERY = timedelta(
 class UnknownScope(ValueError):
     def __init__(self, scope: str) -> None:
         super().__init__(f"There is no scope {scope!r}; there are: {', '.join(ALL_SCOPES)}.")
+
+
+def any_of(needed: Needed) -> tuple[str, ...]:
+    return (needed,) if isinstance(needed, str) else needed
 
 
 def new_key(client: ApiClient, scopes: Sequence[str], lasts: timedelta | None = None) -> str:

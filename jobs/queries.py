@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from jobs import capacity, classes, costs, decision
@@ -179,10 +179,12 @@ WHERE NOT limit_keys && held.keys AND client_id <> ALL(held.clients) AND cost_cl
 """
 
 
-def live_jobs_of(client_id: int) -> int:
-    """How many jobs a client has waiting and running."""
+def live_jobs_of(client_id: int) -> tuple[int, int]:
+    """How many jobs a client has waiting and running, and how many of them run."""
     holds_a_place = Q(state=State.RUNNING) | Q(start_by=None) | Q(start_by__gt=Now())
-    return Job.objects.filter(holds_a_place, client_id=client_id, state__in=LIVE).count()
+    live = Job.objects.filter(holds_a_place, client_id=client_id, state__in=LIVE)
+    counts = live.aggregate(all=Count("pk"), running=Count("pk", filter=Q(state=State.RUNNING)))
+    return counts["all"], counts["running"]
 
 
 def job_of(client_id: int, job_id: Any) -> Job:

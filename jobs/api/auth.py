@@ -38,7 +38,7 @@ class BearerKey(BaseAuthentication):
 
 
 class HasScope(BasePermission):
-    """A view names the scope of each method in `scopes`; a method without one is not allowed at all."""
+    """A view names the scope of each method in `scopes`, or several of which one is enough; a method without one is not allowed at all."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         needed = getattr(view, "scopes", {}).get("GET" if request.method == "HEAD" else str(request.method))
@@ -47,6 +47,7 @@ class HasScope(BasePermission):
             raise MethodNotAllowed(
                 str(request.method), f"This address takes {methods}, not {str(request.method)[:20]}."
             )
-        self.message = f"The key lacks the scope {needed}."
+        enough = keys.any_of(needed)
+        self.message = f"The key lacks the scope {' or '.join(enough)}."
         credentials: Any = request.auth
-        return needed in credentials.scopes
+        return not credentials.scopes.isdisjoint(enough)

@@ -1,5 +1,7 @@
 """The room in each cost class, as callers may see it."""
 
+from collections.abc import Mapping
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -7,18 +9,18 @@ from jobs import classes, queries
 from jobs.api import control, serializers
 from jobs.api.errors import Problem
 from jobs.api.view import View
-from jobs.keys import OPS_WRITE, READ
+from jobs.keys import OPS_WRITE, TO_LOOK, Needed
 
 
 class Classes(View):
-    scopes = {"GET": READ}
+    scopes: Mapping[str, Needed] = {"GET": TO_LOOK}
 
     def get(self, request: Request) -> Response:
         return Response({"classes": [serializers.cost_class(view) for view in queries.class_views()]})
 
 
 class OneClass(View):
-    scopes = {"GET": READ, "PATCH": OPS_WRITE}
+    scopes: Mapping[str, Needed] = {"GET": TO_LOOK, "PATCH": OPS_WRITE}
 
     def get(self, request: Request, name: str) -> Response:
         if name not in classes.declared():

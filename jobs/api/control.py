@@ -14,7 +14,7 @@ from jobs.api.view import View, caller_of
 from jobs.control import changing, told
 from jobs.control.changing import WHY_LENGTH, Operator, UnknownSubject, WrongControl
 from jobs.door.invalid import InvalidJob, places
-from jobs.keys import OPS_READ, OPS_WRITE
+from jobs.keys import OPS_READ, OPS_WRITE, Needed
 from jobs.row_locks import RowHeld
 
 
@@ -85,7 +85,7 @@ def _wanted(said: Any, body: type[_Change], kind: str) -> dict[str, Any]:
 
 
 class OneClient(View):
-    scopes: Mapping[str, str] = {"PATCH": OPS_WRITE}
+    scopes: Mapping[str, Needed] = {"PATCH": OPS_WRITE}
 
     def patch(self, request: Request, name: str) -> Response:
         change(request, "client", name, ChangeClient)
@@ -93,7 +93,7 @@ class OneClient(View):
 
 
 class Controls(View):
-    scopes: Mapping[str, str] = {"GET": OPS_READ}
+    scopes: Mapping[str, Needed] = {"GET": OPS_READ}
 
     def get(self, request: Request) -> Response:
         return Response({"controls": [serializers.control(subject) for subject in told.everything()]})

@@ -1,5 +1,7 @@
 """What can be submitted."""
 
+from collections.abc import Mapping
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -8,18 +10,18 @@ from jobs.api import control, serializers
 from jobs.api.errors import Problem
 from jobs.api.view import View
 from jobs.control import told
-from jobs.keys import OPS_WRITE, READ
+from jobs.keys import OPS_WRITE, TO_LOOK, Needed
 
 
 class Types(View):
-    scopes = {"GET": READ}
+    scopes: Mapping[str, Needed] = {"GET": TO_LOOK}
 
     def get(self, request: Request) -> Response:
         return Response({"types": [serializers.job_type(job_type) for job_type in registry.all_types()]})
 
 
 class OneType(View):
-    scopes = {"GET": READ, "PATCH": OPS_WRITE}
+    scopes: Mapping[str, Needed] = {"GET": TO_LOOK, "PATCH": OPS_WRITE}
 
     def get(self, request: Request, name: str) -> Response:
         job_type = registry.get(name)

@@ -30,6 +30,18 @@ class Rate:
     passed: int = 1
 
 
+def submitted(client: ApiClient) -> int | None:
+    """Jobs of the last minute, as they are counted. None for a client without a limit, and while nobody can count."""
+    if client.submits_per_minute is None:
+        return None
+    item, name = RateLimitItemPerMinute(client.submits_per_minute), str(client.pk)
+    try:
+        left = broker.breaker.call(_limiter().get_window_stats, item, name).remaining
+    except broker.AWAY:
+        return None
+    return max(0, client.submits_per_minute - int(left))
+
+
 def count_submit(client: ApiClient, jobs: int = 1, some: bool = False) -> Rate | None:
     """Of so many jobs all may pass or none, or, with `some`, as many as are left. None for a client without a limit, and while nobody can count."""
     if client.submits_per_minute is None:

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from jobs import keys
 from jobs.api.auth import BearerKey, HasScope
 from jobs.api.view import View
-from jobs.keys import ALL_SCOPES, CANCEL, OPS_READ, OPS_WRITE, READ, SUBMIT
+from jobs.keys import ALL_SCOPES, CANCEL, OPS_READ, OPS_WRITE, READ, SUBMIT, TO_LOOK
 from jobs.models import ApiKey, Job
 from tests.in_process_api import BASE, InProcessApi, Web, problem
 
@@ -85,14 +85,10 @@ NEEDED = [
     ("POST", "/batches", SUBMIT),
     ("GET", f"/batches/{NOBODYS_JOB}", READ),
     ("DELETE", f"/batches/{NOBODYS_JOB}", CANCEL),
-    ("GET", "/classes", READ),
-    ("GET", "/classes/light", READ),
     ("PATCH", "/classes/light", OPS_WRITE),
     ("PATCH", "/types/probe.sleep", OPS_WRITE),
     ("PATCH", "/clients/nobody", OPS_WRITE),
     ("GET", "/controls", OPS_READ),
-    ("GET", "/types", READ),
-    ("GET", "/types/probe.sleep", READ),
 ]
 
 
@@ -109,6 +105,19 @@ def test_all_other_scopes_do_not_make_up_for_the_needed_one(method: str, path: s
 def test_the_needed_scope_is_enough(method: str, path: str, scope: str) -> None:
     response = InProcessApi(scope).send(method, BASE + path, b"{}")
     assert response.status_code in {200, 404, 422}, response.content
+
+
+@pytest.mark.parametrize("path", ["/classes", "/classes/light", "/types", "/types/probe.sleep", "/client"])
+@pytest.mark.parametrize("scope", ALL_SCOPES)
+def test_who_may_read_jobs_and_who_may_read_of_operations_may_look_at_what_is_nobodys_own(
+    path: str, scope: str
+) -> None:
+    response = InProcessApi(scope).get(path)
+    if scope in TO_LOOK:
+        assert response.status_code == 200
+    else:
+        problem(response, 403, "forbidden")
+        assert "jobs:read or ops:read" in response.json()["detail"]
 
 
 def test_another_clients_job_is_answered_as_one_that_never_was(api: InProcessApi) -> None:

@@ -38,7 +38,7 @@ def _nobody_was_counted() -> Iterator[None]:
     forget()
 
 
-def _limited(api: InProcessApi, **quotas: int) -> InProcessApi:
+def _limited(api: InProcessApi, **quotas: float) -> InProcessApi:
     type(api.client).objects.filter(pk=api.client.pk).update(**quotas)
     return api
 
@@ -124,10 +124,26 @@ def test_a_client_knows_itself(api: InProcessApi) -> None:
     told: dict[str, Any] = InProcessApi("jobs:read", "jobs:submit").get("/client").json()
     assert told["scopes"] == ["jobs:read", "jobs:submit"]
     uploads = {"uploads_bytes": 0, "max_uploads_bytes": 2**30}
-    assert told["quotas"] == {"submits_per_minute": None, "max_jobs": None, "jobs": 0, **uploads}
+    rates = {"submits_per_minute": None, "submits": None}
+    places = {"max_jobs": None, "jobs": 0, "max_running": None, "running": 0}
+    assert told["quotas"] == {**rates, **places, **uploads}
+    assert told["weight"] == 1.0
     assert told["limits"]["page_size"] == 100
     assert told["limits"]["wait_seconds"] == 60
     problem(InProcessApi("jobs:submit").get("/client"), 403, "forbidden")
+
+
+def test_a_client_sees_how_much_of_its_quotas_it_has_used(api: InProcessApi) -> None:
+    node = a_probe_node()
+    _limited(api, submits_per_minute=5, max_jobs=4, max_running=2, weight=2.5)
+    for _ in range(3):
+        api.submit()
+    assert claim_probe(node) is not None
+    told = api.get("/client").json()
+    used = {name: told["quotas"][name] for name in ("submits", "jobs", "max_running", "running")}
+    assert (used, told["weight"]) == ({"submits": 3, "jobs": 3, "max_running": 2, "running": 1}, 2.5)
+    broker.breaker.open()
+    assert api.get("/client").json()["quotas"]["submits"] is None
 
 
 def test_an_operator_sets_quotas_and_rotates_a_key_which_is_shown_once(api: InProcessApi, admin_client: Client) -> None:

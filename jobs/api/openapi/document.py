@@ -11,6 +11,7 @@ from jobs.api.openapi import headers, params, problems
 from jobs.api.openapi.models import REF, component_of
 from jobs.api.openapi.operations import OPERATIONS
 from jobs.api.openapi.parts import BYTES, JSON, PROBLEM, YAML, AnswerType, Operation
+from jobs.keys import any_of
 from jobs.registry import JobType
 
 _IN_PATH = {
@@ -83,7 +84,7 @@ def _operation(operation: Operation, types: Sequence[JobType]) -> dict[str, Any]
         "summary": operation.summary,
         "description": operation.description,
         "tags": [operation.tag],
-        "security": [{"key": [operation.scope]}] if operation.scope else [],
+        "security": [{"key": [scope]} for scope in any_of(operation.scope)] if operation.scope else [],
         "parameters": [*_query(operation), *(_asked_header(name) for name in (*operation.headers, "X-Request-Id"))],
         "responses": _responses(operation),
     }

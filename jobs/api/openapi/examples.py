@@ -209,11 +209,15 @@ CONTROL = {
 CLIENT = {
     "name": "shop",
     "suspended": False,
+    "weight": 1.0,
     "scopes": ["jobs:cancel", "jobs:read", "jobs:submit"],
     "quotas": {
         "submits_per_minute": 60,
+        "submits": 12,
         "max_jobs": None,
         "jobs": 3,
+        "max_running": 2,
+        "running": 2,
         "max_uploads_bytes": 1_073_741_824,
         "uploads_bytes": 16,
     },

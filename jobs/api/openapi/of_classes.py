@@ -3,7 +3,7 @@
 from jobs.api.control import ChangeClass, ChangeClient, ChangeType
 from jobs.api.openapi import examples, shapes
 from jobs.api.openapi.parts import AnswerType, Operation
-from jobs.keys import OPS_READ, OPS_WRITE, READ
+from jobs.keys import OPS_READ, OPS_WRITE, TO_LOOK
 
 _CHANGE = ("unsupported_media_type", "not_found", "invalid_request", "limit_out_of_range")
 
@@ -14,7 +14,7 @@ OPERATIONS = (
         "readClient",
         "Read what you may do",
         tag="You",
-        scope=READ,
+        scope=TO_LOOK,
         answers=(AnswerType(200, "You.", shapes.Client, {"a client": examples.CLIENT}),),
     ),
     Operation(
@@ -23,7 +23,7 @@ OPERATIONS = (
         "listClasses",
         "See the room in each class",
         tag="Classes",
-        scope=READ,
+        scope=TO_LOOK,
         answers=(AnswerType(200, "All classes.", shapes.CostClasses, {"one class": {"classes": [examples.CLASS]}}),),
     ),
     Operation(
@@ -32,7 +32,7 @@ OPERATIONS = (
         "readClass",
         "See the room in one class",
         tag="Classes",
-        scope=READ,
+        scope=TO_LOOK,
         answers=(AnswerType(200, "The class.", shapes.CostClass, {"light": examples.CLASS}),),
         problems=("not_found",),
     ),
@@ -113,7 +113,7 @@ OPERATIONS = (
         "listTypes",
         "List what can be submitted",
         tag="Types",
-        scope=READ,
+        scope=TO_LOOK,
         answers=(AnswerType(200, "All job types.", shapes.JobTypes, {"one type": {"types": [examples.TYPE]}}),),
     ),
     Operation(
@@ -122,7 +122,7 @@ OPERATIONS = (
         "readType",
         "See how one type is called",
         tag="Types",
-        scope=READ,
+        scope=TO_LOOK,
         answers=(AnswerType(200, "The job type.", shapes.JobType, {"numbers.square": examples.TYPE}),),
         problems=("not_found",),
     ),

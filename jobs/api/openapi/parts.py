@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from jobs.keys import Needed
+
 JSON, YAML, PROBLEM = "application/json", "application/yaml", "application/problem+json"
 BYTES, ANY_TYPE = "application/octet-stream", "*/*"
 FILE = {"type": "string", "format": "binary"}
@@ -33,7 +35,7 @@ class AnswerType:
 class Operation:
     """One method of one route.
 
-    `path`: as OpenAPI has it. `scope`: what a key needs; None: open to all. `headers`: of the request, by their names in headers.py. `problems`: codes
+    `path`: as OpenAPI has it. `scope`: what a key needs, of several one; None: open to all. `headers`: of the request, by their names in headers.py. `problems`: codes
     beside those that any request may be answered with.
     """
 
@@ -43,7 +45,7 @@ class Operation:
     summary: str
     answers: tuple[AnswerType, ...]
     tag: str
-    scope: str | None = None
+    scope: Needed | None = None
     description: str = ""
     problems: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()

@@ -373,8 +373,14 @@ class Quotas(Shape):
     """Null: as many as it likes."""
 
     submits_per_minute: Count | None
+    submits: Annotated[
+        int | None,
+        Field(ge=0, description="Jobs of the last minute. Null without a limit, and while they cannot be counted."),
+    ]
     max_jobs: Count | None
     jobs: Annotated[int, Field(ge=0, description="Waiting and running now.")]
+    max_running: Count | None
+    running: Annotated[int, Field(ge=0, description="Running now.")]
     max_uploads_bytes: Count
     uploads_bytes: Annotated[int, Field(ge=0, description="Of all its uploads now.")]
 
@@ -393,6 +399,7 @@ class Limits(Shape):
 class Client(Shape):
     name: str
     suspended: Annotated[bool, Field(description="By an operator: it may submit nothing.")]
+    weight: Annotated[float, Field(gt=0, description="Its part of a class, beside the weights of other clients there.")]
     scopes: list[Annotated[str, Field(json_schema_extra={"enum": [*ALL_SCOPES]})]]
     quotas: Quotas
     limits: Limits
