@@ -33,5 +33,8 @@ def gone(upload_id: str) -> Fail:
 def open_file(files: dict[str, Path], upload_id: str) -> BinaryIO:
     """Of a handler that is run by hand: a file of this machine stands for each upload. Raises Fail."""
     if upload_id not in files:
-        raise gone(upload_id)
+        raise Fail(
+            "upload_gone",
+            f"No file stands for upload {upload_id!s:.40}; say which with --upload {upload_id!s:.40}=FILE.",
+        )
     return files[upload_id].open("rb")

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html_join
@@ -27,10 +28,13 @@ def change_all(
     wanted: Mapping[str, Any],
 ) -> None:
     """Each by itself, and said how many were."""
-    changed = 0
+    changed, by = 0, _operator(request, next(filter(None, request.POST.getlist("why")), ""))
     for name in names:
         try:
-            changed += bool(changing.CHANGE[kind](name, wanted, _operator(request)))
+            changed += bool(changing.CHANGE[kind](name, wanted, by))
+        except WrongControl as error:
+            model_admin.message_user(request, str(error), messages.ERROR)
+            return
         except RowHeld:
             model_admin.message_user(request, f"{name} is being changed by somebody else; try again.", messages.WARNING)
     model_admin.message_user(request, f"Changed: {changed}.", messages.SUCCESS)
@@ -38,6 +42,14 @@ def change_all(
 
 def _operator(request: HttpRequest, why: str = "") -> Operator:
     return Operator("admin", request.user.get_username(), why)
+
+
+class WithReason(ActionForm):
+    """Of a list whose actions are recorded. A reason that is too long is refused by whoever records it: here it would be "No action selected"."""
+
+    why = forms.CharField(
+        required=False, label="why (for the record)", widget=forms.TextInput({"maxlength": WHY_LENGTH})
+    )
 
 
 class ChangeClassForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -75,6 +87,8 @@ class _Controlled(ReadOnlyAdmin):
     """Rows that stand for what is declared elsewhere, made when they are looked at."""
 
     kind: str
+    action_form = WithReason
+    empty_value_display = "not set"
 
     def names(self) -> Iterable[str]:
         raise NotImplementedError
@@ -124,7 +138,9 @@ class ClassControlAdmin(_Controlled):
     def stands(self, row: ClassControl) -> SafeString:
         settings = told.one_class(row.pk).settings
         return format_html_join(
-            "", "<div>{}: {} ({}) {}</div>", ((one.field, one.value, one.source, _set_by(one)) for one in settings)
+            "",
+            "<div>{}: {} ({}) {}</div>",
+            ((one.field, _said(one.value), one.source, _set_by(one)) for one in settings),
         )
 
     def save_model(self, request: HttpRequest, obj: ClassControl, form: Any, change: bool) -> None:
@@ -138,6 +154,12 @@ class ClassControlAdmin(_Controlled):
         except RowHeld:
             self.message_user(request, "It is being changed by somebody else; try again.", messages.WARNING)
             return HttpResponseRedirect(request.path)
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not set" if value is None else value
 
 
 def _set_by(one: told.Setting) -> str:
@@ -164,9 +186,17 @@ class TypeControlAdmin(_Controlled):
 
 @admin.register(ControlChange)
 class ControlChangeAdmin(ReadOnlyAdmin):
-    list_display = ("changed_at", "changed_by", "kind", "name", "field", "before", "after", "why")
+    list_display = ("changed_at", "changed_by", "kind", "name", "field", "was", "became", "why")
     list_filter = ("kind", "field")
     search_fields = ("=name",)
     search_help_text = "A whole name of a class, job type or client"
     list_per_page = 50
     ordering = ("-id",)
+
+    @admin.display(description="before")
+    def was(self, change: ControlChange) -> Any:
+        return _said(change.before)
+
+    @admin.display(description="after")
+    def became(self, change: ControlChange) -> Any:
+        return _said(change.after)

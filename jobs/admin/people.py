@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from jobs import keys, sweeps
-from jobs.admin.control import change_all
+from jobs.admin.control import WithReason, change_all
 from jobs.admin.readonly import ReadOnlyAdmin
 from jobs.models import ApiClient, ApiKey
 
@@ -26,6 +26,7 @@ class ApiClientAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
     ordering = ("name",)
     actions = ("suspend", "resume")
+    action_form = WithReason
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("jobs.add_apiclient")

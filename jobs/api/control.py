@@ -80,7 +80,7 @@ def _wanted(said: Any, body: type[_Change], kind: str) -> dict[str, Any]:
     try:
         return body.model_validate(said).model_dump(exclude_unset=True)
     except ValidationError as error:
-        sentence = f"This is nothing that can be changed of a {kind}."
+        sentence = f"This is nothing that can be changed of a {kind}; there are: {', '.join(body.model_fields)}."
         raise InvalidJob("invalid_request", sentence, places(error)) from None
 
 

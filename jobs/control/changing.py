@@ -39,7 +39,9 @@ class UnknownSubject(LookupError):
 
     def __init__(self, kind: str, name: str) -> None:
         what = {"class": "cost class", "type": "job type", "client": "client"}[kind]
-        super().__init__(f"There is no {what} {ascii(name[:100])}.")
+        there_are = {"class": [*classes.declared()], "type": registry.names(), "client": []}[kind]
+        known = f"; there are: {', '.join(there_are)}" if there_are else ""
+        super().__init__(f"There is no {what} {ascii(name[:100])}{known}.")
 
 
 @dataclass(frozen=True)

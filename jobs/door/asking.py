@@ -19,7 +19,7 @@ from jobs.files import uploads
 from jobs.models import ApiClient
 from jobs.registry import JobType
 
-IN_PROCESS = "(in-process)"  # the client of calls that name none; no caller over HTTP is called so, unless somebody gives it a key
+IN_PROCESS = "(in-process)"  # the client of calls that name none; no caller over HTTP is called so
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ class UnknownType(InvalidJob):
         self._known = known
 
     def __str__(self) -> str:
-        return f"{self.sentence.removesuffix('.')}; there are {', '.join(self._known) or 'none'}."
+        return f"{self.sentence.removesuffix('.')}; there are {', '.join(self._known) or 'none'}. Modules with others are named in WEIGHBRIDGE_JOB_MODULES."
 
 
 def places(error: ValidationError, *within: str) -> list[dict[str, Any]]:

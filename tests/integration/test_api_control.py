@@ -107,6 +107,12 @@ def test_limits_are_overridden_and_taken_back(api: InProcessApi, patch: Any) -> 
     assert patch("classes/heavy", max_waiting=None).json()["max_waiting"] == 8
 
 
+def test_what_cannot_be_changed_is_answered_with_what_can(patch: Any) -> None:
+    answer = patch("types/probe.sleep", draining=True)
+    problem(answer, 422, "invalid_request")
+    assert answer.json()["detail"] == "This is nothing that can be changed of a type; there are: why, paused, refused."
+
+
 @pytest.mark.parametrize(
     ("said", "place", "sentence"),
     [

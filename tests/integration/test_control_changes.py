@@ -188,7 +188,8 @@ def test_the_command_changes_lists_and_logs() -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("class", "none", "pause"), "There is no cost class 'none'."),
+        (("class", "none", "pause"), "There is no cost class 'none'; there are: light, heavy."),
+        (("type", "probe.slep", "pause"), "There is no job type 'probe.slep'; there are: "),
         (("class", "light", "set", "max_waiting=x"), "max_waiting of class light is 'x', but must be a whole number from 0 to 10000."),
         (("class", "light", "set", "processes=3"), "'processes=3' sets nothing; say one of max_waiting=VALUE"),
         (("class", "light", "set", "max_waiting"), "'max_waiting' sets nothing"),
@@ -236,6 +237,18 @@ def test_the_admins_actions_pause_drain_and_resume(operator: Client) -> None:
     acted(operator, CLASSES, "resume", "heavy")
     assert ClassControl.objects.filter(pk="heavy", paused_at=None, draining_at=None).exists()
     assert ControlChange.objects.filter(changed_by="operator (admin)").count() == 5
+
+
+def test_a_reason_given_with_an_action_of_the_admin_is_recorded(operator: Client) -> None:
+    operator.get(CLASSES)  # which makes the rows of all
+    assert 'name="why"' in operator.get(TYPES).content.decode()
+    for page, row, action in ((CLASSES, "heavy", "pause"), (TYPES, PROBE, "refuse"), (CLIENTS, None, "suspend")):
+        selected = ApiClient.objects.create(name="shop").pk if row is None else row
+        operator.post(page, {"action": action, "_selected_action": [selected], "why": "the disk is full"})
+    assert [one.why for one in ControlChange.objects.all()] == ["the disk is full"] * 3
+    too_long = {"action": "resume", "_selected_action": ["heavy"], "why": "x" * 201}
+    assert "at most 200 characters" in operator.post(CLASSES, too_long, follow=True).content.decode()
+    assert ControlChange.objects.count() == 3
 
 
 def test_the_admin_pauses_and_refuses_types_and_suspends_clients(operator: Client) -> None:

@@ -62,6 +62,7 @@ def test_a_key_may_have_few_scopes_and_an_end() -> None:
     [
         (("make", "shop", "--scope", "jobs:everything"), "invalid choice: 'jobs:everything'"),
         (("make", "shop", "--days", "0"), "--days"),
+        (("make", "(in-process)"), "(in-process) is the client of Django code in this installation; it has no keys."),
         (("make", " "), "must have 1 to 100 printable characters"),
         (("revoke", "4711"), "There is no key 4711"),
         (("rotate", "4711"), "There is no key 4711"),

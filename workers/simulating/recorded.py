@@ -1,47 +1,68 @@
 """The jobs of this installation as they came, to be tried on other limits."""
 
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import fmean
+
 from jobs.history import MOST_DAYS, MOST_JOBS
 from jobs.models import Job as StoredJob
 from jobs.ranges import WrongSetting
 from workers.simulating.traces import Job, Manner
 
 
-def jobs(manner: Manner) -> list[Job]:
-    """The newest MOST_JOBS that ran and have ended, over all classes. Jobs that were refused left no row. WrongSetting: there are none.
+@dataclass(frozen=True)
+class Recorded:
+    """In the order in which they came. `supposed`: of the jobs, those that never ran, and count as long as their type's runs in the mean or as they were expected to;
+    `left_out`: those of which neither is known."""
+
+    jobs: list[Job]
+    supposed: int
+    left_out: int
+
+
+def jobs(manner: Manner) -> Recorded:
+    """The newest MOST_JOBS that have ended, over all classes. Jobs that were refused left no row. WrongSetting: there are none.
 
     One query of a bounded number of rows.
     """
-    rows = (
-        StoredJob.objects.filter(finished_at__isnull=False, run_seconds__gt=0)
-        .order_by("-finished_at")
-        .values_list(
-            "accepted_at",
-            "client__name",
-            "cost_class",
-            "type",
-            "run_seconds",
-            "priority",
-            "flow",
-            "deadline_at",
-            "client__weight",
-        )[:MOST_JOBS]
+    ended = StoredJob.objects.filter(finished_at__isnull=False).select_related("client").order_by("-finished_at")
+    columns = (
+        "accepted_at",
+        "cost_class",
+        "type",
+        "run_seconds",
+        "expected_seconds",
+        "priority",
+        "flow",
+        "deadline_at",
     )
-    found = sorted(rows, key=lambda row: row[0])
-    if not found:
+    rows = sorted(
+        ended.only(*columns, "client__name", "client__weight")[:MOST_JOBS], key=lambda row: (row.accepted_at, row.pk)
+    )
+    ran = defaultdict[str, list[float]](list)
+    for row in rows:
+        if row.run_seconds:
+            ran[row.type].append(row.run_seconds)
+    takes = {
+        row.pk: row.run_seconds or (fmean(ran[row.type]) if ran[row.type] else row.expected_seconds) for row in rows
+    }
+    known = [row for row in rows if takes[row.pk]]
+    if not known:
         raise WrongSetting("--recorded", "", f"asked of an installation that has run jobs in the last {MOST_DAYS} days")
-    begin = found[0][0]
-    return [
+    begin = known[0].accepted_at
+    found = [
         Job(
-            (accepted_at - begin).total_seconds(),
-            client,
-            cost_class,
-            kind,
-            run_seconds or 0.0,
-            priority,
-            flow,
-            None if deadline_at is None else (deadline_at - begin).total_seconds(),
-            weight,
+            (row.accepted_at - begin).total_seconds(),
+            row.client.name,
+            row.cost_class,
+            row.type,
+            takes[row.pk] or 0.0,
+            row.priority,
+            row.flow,
+            None if row.deadline_at is None else (row.deadline_at - begin).total_seconds(),
+            row.client.weight,
             manner,
         )
-        for accepted_at, client, cost_class, kind, run_seconds, priority, flow, deadline_at, weight in found
+        for row in known
     ]
+    return Recorded(found, sum(not row.run_seconds for row in known), len(rows) - len(known))

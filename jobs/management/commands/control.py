@@ -1,6 +1,9 @@
 """Pausing, draining and resuming classes, job types and clients, and overriding limits, while everything runs."""
 
 import getpass
+import logging
+import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,8 +49,12 @@ class Command(BaseCommand):
         what.add_parser("log", help=f"The newest {LOG_LINES} changes.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        logging.getLogger("jobs.control").setLevel(logging.WARNING)  # the command says itself what was changed
         try:
             self._do(**options)
+            self.stdout.flush()
+        except BrokenPipeError:  # whoever read it has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (UnknownSubject, WrongControl) as error:
             raise CommandError(str(error)) from None
         except RowHeld:

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.utils import InterfaceError, OperationalError
 
 from jobs import keys
+from jobs.door.asking import IN_PROCESS
 from jobs.models import ApiClient, ApiKey
 
 MOST = 36_600  # days: a hundred years
@@ -50,6 +51,8 @@ class Command(BaseCommand):
             raise CommandError(f"The database cannot be asked: {str(error).splitlines()[0]}\n{hint}") from None
 
     def _make(self, client: str, scope: list[str] | None, days: float | None, **others: Any) -> None:
+        if client.strip() == IN_PROCESS:
+            raise CommandError(f"{IN_PROCESS} is the client of Django code in this installation; it has no keys.")
         if not (1 <= len(client.strip()) <= 100 and client.isprintable()):
             raise CommandError(f"The client's name is {ascii(client)}; it must have 1 to 100 printable characters.")
         owner, _ = ApiClient.objects.get_or_create(name=client.strip())
@@ -79,8 +82,10 @@ class Command(BaseCommand):
         self._show(key)
 
     def _revoke(self, id: int, **others: Any) -> None:
-        if not keys.revoke(_key(id)):
+        key = _key(id)
+        if not keys.revoke(key):
             raise CommandError(f"Key {id} was revoked before.")
+        self.stderr.write(f"Key {id} ({key.hint}…, of {key.client}) is revoked, and works no longer.")
 
     def _show(self, key: str) -> None:
         self.stderr.write("This is the only time that the key is shown.")

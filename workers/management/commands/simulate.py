@@ -1,6 +1,6 @@
 import json
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            report = simulate(*_asked(options))
+            report = simulate(*_asked(options, self.stderr.write))
         except WrongSetting as error:
             raise CommandError(str(error)) from None
         except (OperationalError, InterfaceError) as error:
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         self.stdout.write(text)
 
 
-def _asked(options: dict[str, Any]) -> tuple[Iterable[Limits], Iterable[Job]]:
+def _asked(options: dict[str, Any], say: Callable[[str], object]) -> tuple[Iterable[Limits], Iterable[Job]]:
     numbers: dict[str, Any] = {
         name: allowed.read(flag(name), options[name])
         for name, allowed in flags.NUMBERS.items()
@@ -62,11 +62,13 @@ def _asked(options: dict[str, Any]) -> tuple[Iterable[Limits], Iterable[Job]]:
     manner = Manner(numbers.get("retries", "obey"), numbers.get("pause_seconds", 0.1), numbers.get("give_up", 10))
     if sum(map(bool, (options["load"], options["trace"], options["recorded"]))) != 1:
         raise CommandError("Say what comes: --load, --trace or --recorded, one of them.")
-    names, jobs = _jobs(options, numbers.get("seed", 1), manner)
+    names, jobs = _jobs(options, numbers.get("seed", 1), manner, say)
     return _limits(options["classes"] or [], names), islice(jobs, numbers.get("jobs", JOBS))
 
 
-def _jobs(options: dict[str, Any], seed: int, manner: Manner) -> tuple[set[str], Iterable[Job]]:
+def _jobs(
+    options: dict[str, Any], seed: int, manner: Manner, say: Callable[[str], object]
+) -> tuple[set[str], Iterable[Job]]:
     """What comes, and of which classes."""
     if options["load"]:
         loads = [flags.load(raw, manner, _text) for raw in options["load"]]
@@ -74,9 +76,20 @@ def _jobs(options: dict[str, Any], seed: int, manner: Manner) -> tuple[set[str],
             raise CommandError("Of the loads one at least needs a rate: threads go on for as long as others come.")
         return {load.cost_class for load in loads}, synthetic(loads, seed)
     jobs = (
-        recorded.jobs(manner) if options["recorded"] else from_rows(options["trace"], _text(options["trace"]), manner)
+        _recorded(manner, say) if options["recorded"] else from_rows(options["trace"], _text(options["trace"]), manner)
     )
     return {job.cost_class for job in jobs}, jobs
+
+
+def _recorded(manner: Manner, say: Callable[[str], object]) -> list[Job]:
+    found = recorded.jobs(manner)
+    if found.supposed:
+        say(
+            f"Of the recorded jobs {found.supposed:,} never ran; each counts as long as its type's runs in the mean, or as it was expected to."
+        )
+    if found.left_out:
+        say(f"Left out: {found.left_out:,} that never ran, of whose type it is not known how long it runs.")
+    return found.jobs
 
 
 def _limits(given: list[str], names: set[str]) -> list[Limits]:
