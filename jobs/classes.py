@@ -108,6 +108,11 @@ class CostClass:
         return Bounds(self.max_waiting, self.backlog_seconds, self.processes)
 
     @property
+    def longest_queue_seconds(self) -> float:
+        """What its processes take for a full waiting room, if every job takes its whole time-out."""
+        return self.max_waiting * self.timeout_seconds / self.processes
+
+    @property
     def backlog_seconds(self) -> float:
         """The most expected work that may wait before a job, in seconds of all its slots together (P5)."""
         return self.max_wait_seconds * BACKLOG_SHARE if self.max_backlog_seconds is None else self.max_backlog_seconds

@@ -15,7 +15,8 @@ from django.db import connection
 from django.db.models.functions import Now
 from pydantic import BaseModel
 
-from jobs import classes
+from jobs import classes, registry
+from jobs.classes import CostClass
 from jobs.expected_cost import expected_cost
 from jobs.kept import Kept
 from jobs.models import Job, RunTimes
@@ -73,6 +74,17 @@ def _ask(cost_class: str) -> float | None:
 
 # What a job of the class takes in the mean; None if that was never measured. For those who look: an admission asks the database itself.
 mean_seconds: Callable[[str], float | None] = Kept(_ask)
+
+
+def unknown_in(cost_class: CostClass) -> list[str]:
+    """Job types of the class, in the order of their names, of which neither their author nor enough runs here say how long they take."""
+    measured = RunTimes.objects.filter(cost_class=cost_class.name, expected_seconds__isnull=False)
+    known = {*measured.values_list("type", flat=True)}
+    return sorted(
+        each.name
+        for each in registry.all_types()
+        if each.cost is None and each.cost_class == cost_class.name and each.name not in known
+    )
 
 
 def learn() -> int:

@@ -21,7 +21,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection, connections
 from django.db.utils import DatabaseError, InterfaceError
 
-from jobs import classes, lifecycle, nodes, registry
+from jobs import classes, costs, lifecycle, nodes, registry
 from jobs.row_locks import RowHeld, not_waiting
 from workers import budget, equipment, kernel, slots, strays
 from workers.aftermath import Aftermath
@@ -86,6 +86,7 @@ class Keeper:
             celery.terminate()
         Thread(target=self._keep_the_grace, args=(celery,), name="grace", daemon=True).start()
         self.clockwork.start()
+        self._warn_of_what_may_expire()
         while celery.poll() is None:
             self._beat(celery)
             self._keep_the_clockwork_going()
@@ -112,6 +113,26 @@ class Keeper:
                 signal.signal(number, self._told_to_stop)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else Celery, which inherits it, would never see a child end
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+    def _warn_of_what_may_expire(self) -> None:
+        """P5: nothing but their number bounds jobs of which it is not known how long they take."""
+        name = self.node.cost_class
+        if name == classes.CONTROL or (own := classes.get(name)).longest_queue_seconds <= own.max_wait_seconds:
+            return
+        try:
+            unknown = costs.unknown_in(own)
+        except (DatabaseError, InterfaceError):
+            return  # a warning is no reason to wait for it
+        if unknown:
+            log.warning(
+                "jobs_may_expire",
+                cost_class=name,
+                max_waiting=own.max_waiting,
+                takes_seconds=own.longest_queue_seconds,
+                max_wait_seconds=own.max_wait_seconds,
+                cost_unknown=unknown,
+                hint="As many may be accepted, and what has not started in its time expires. Declare a cost, or let each type run twenty times.",
+            )
 
     def _start_celery(self) -> Fork:
         """Before we start a thread, which a fork would not have."""

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from jobs import classes, queries, telemetry
 from jobs.api.errors import Problem
 from jobs.api.requests import from_loopback, has_scope
+from jobs.control import told
 from jobs.keys import OPS_READ
 from jobs.submit import outbox
 
@@ -48,7 +49,7 @@ class Depth(Collector):
 
     def collect(self) -> Iterable[Metric]:
         try:
-            return [*self._of_classes(), *self._of_the_outbox(), self._of_sweeps()]
+            return [*self._of_classes(), *self._of_the_outbox(), self._of_sweeps(), self._of_operators()]
         except (OperationalError, InterfaceError):
             return []
 
@@ -82,6 +83,14 @@ class Depth(Collector):
             waiting.add_metric([name], count)
             oldest.add_metric([name], age)
         yield from (waiting, oldest)
+
+    def _of_operators(self) -> Metric:
+        held = GaugeMetricFamily(
+            "jobs_held_back", "Job types and clients that an operator holds back now.", labels=["kind", "how"]
+        )
+        for (kind, how), count in told.held_back().items():
+            held.add_metric([kind, how], count)
+        return held
 
     def _of_sweeps(self) -> Metric:
         ages = GaugeMetricFamily("sweep_last_run_seconds", "Seconds since a sweep last ran.", labels=["sweep"])

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
+
 from jobs import classes
 from jobs.classes import LIVE_LIMITS, CostClass
 from jobs.control.changing import SWITCHES
@@ -45,6 +47,13 @@ def everything() -> list[Subject]:
             for row in ApiClient.objects.filter(suspended_at__isnull=False).order_by("name")
         ),
     ]
+
+
+def held_back() -> dict[tuple[str, str], int]:
+    """How many job types are paused or refused, and how many clients suspended: by kind and switch."""
+    types = TypeControl.objects.aggregate(paused=Count("paused_at"), refused=Count("refused_at"))
+    suspended = ApiClient.objects.filter(suspended_at__isnull=False).count()
+    return {**{("type", how): count for how, count in types.items()}, ("client", "suspended"): suspended}
 
 
 def switches_of(kind: str, name: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import broker, classes, nodes, queries, registry
+from jobs.control import changing
+from jobs.control.changing import Operator
 from jobs.files.upload_ids import found_in
 from jobs.keys import OPS_READ, READ, SUBMIT
 from jobs.models import Job, Upload, WorkerNode
@@ -288,6 +290,19 @@ def test_gauges_show_the_depth_of_each_class(api: InProcessApi) -> None:
     assert depth == {"jobs_waiting": 3, "jobs_running": 1, "jobs_queue_capacity": 103, "jobs_slots": 3}
     assert shown["jobs_oldest_waiting_seconds" + label] >= 0
     assert shown["jobs_backlog_seconds" + label] == 0, "nothing is known of what a probe takes"
+
+
+HELD = [("type", "paused"), ("type", "refused"), ("client", "suspended")]
+
+
+def test_a_gauge_shows_how_many_types_and_clients_are_held_back(api: InProcessApi) -> None:
+    by = Operator("command", "me")
+    changing.change_type("probe.sleep", {"paused": True, "refused": True}, by)
+    changing.change_type("probe.spin", {"paused": True}, by)
+    changing.change_client(api.client.name, {"suspended": True}, by)
+    shown = _metrics()
+    held = {how: shown[f'jobs_held_back{{how="{how}",kind="{kind}"}}'] for kind, how in HELD}
+    assert held == {"paused": 2, "refused": 1, "suspended": 1}
 
 
 def test_requests_are_counted_by_route_and_never_by_what_a_caller_invents(api: InProcessApi) -> None:

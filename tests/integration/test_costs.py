@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db import connection
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
-from jobs import admission, capacity, costs, lifecycle
+from jobs import admission, capacity, classes, costs, lifecycle
 from jobs.admission import Admitted, Rejected
 from jobs.costs import CostTooLarge, WrongCost
 from jobs.expected_cost import FEWEST_RUNS
@@ -17,6 +19,7 @@ from jobs.registry import JobType, NoParams
 from jobs.states import State
 from tests import job_rows
 from tests.submissions import a_class, a_submission, verdict
+from workers.keeper import Keeper
 
 pytestmark = pytest.mark.django_db
 
@@ -120,6 +123,26 @@ def test_a_failed_run_took_its_time_too_and_a_cancelled_one_tells_nothing() -> N
     ran(*[0.1] * 50, state=State.CANCELLED)
     costs.learn()
     assert known_of()[0] == 4.0
+
+
+def test_a_keeper_warns_of_what_may_expire_while_it_is_not_known_how_long_its_types_take() -> None:
+    """P5. Of a full room of light jobs that all take their whole time-out most would never start."""
+    light = classes.get("light")
+    assert light.longest_queue_seconds == light.max_waiting * 10 / light.processes > light.max_wait_seconds
+    keeper: Any = SimpleNamespace(node=SimpleNamespace(cost_class="light"))
+
+    def warned() -> list[Any]:
+        with capture_logs() as logs:
+            Keeper._warn_of_what_may_expire(keeper)
+        return [one["cost_unknown"] for one in logs if one["event"] == "jobs_may_expire"]
+
+    unknown = costs.unknown_in(light)
+    assert unknown and warned() == [unknown]
+    for name in unknown:
+        RunTimes.objects.create(
+            cost_class="light", type=name, seen_until=job_rows.later(0), newest=[], expected_seconds=0.1
+        )
+    assert (costs.unknown_in(light), warned()) == ([], [])
 
 
 def test_a_type_of_which_nothing_is_known_counts_as_its_class_s_mean() -> None:
