@@ -85,8 +85,11 @@ class Kill(Nemesis):
 
     act = "kill"
 
-    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+    def kill(self, pids: tuple[int, ...]) -> None:
         os.kill(pids[0], signal.SIGKILL)
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        self.kill(pids)
         eventually(lambda: not any(map(lives, pids)), PDEATHSIG_SECONDS)
         return f"{', '.join(map(str, pids))} ended"
 
@@ -152,9 +155,8 @@ class KillNode(Kill):
     def aim(self, stack: Stack) -> tuple[int, ...]:
         return node(stack, self.program).pids
 
-    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+    def kill(self, pids: tuple[int, ...]) -> None:
         signal_all(pids, signal.SIGKILL)
-        return super().apply(stack, pids)
 
     def recovered(self, stack: Stack) -> None:
         wait_until_back(stack, self.program)
@@ -193,8 +195,11 @@ class Terminate(Nemesis):
     def aim(self, stack: Stack) -> tuple[int, ...]:
         return node(stack, self.program).pids
 
-    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+    def terminate(self, pids: tuple[int, ...]) -> None:
         os.kill(pids[0], signal.SIGTERM)
+
+    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+        self.terminate(pids)
         eventually(lambda: not any(map(lives, pids)), self.grace_seconds + EFFECT_SECONDS)
         return f"{', '.join(map(str, pids))} ended"
 
@@ -205,9 +210,8 @@ class Terminate(Nemesis):
 class TerminateAll(Terminate):
     """TERM to every process of a worker at once, as systemd does unless it is told otherwise."""
 
-    def apply(self, stack: Stack, pids: tuple[int, ...]) -> str:
+    def terminate(self, pids: tuple[int, ...]) -> None:
         signal_all(pids, signal.SIGTERM)
-        return super().apply(stack, pids)
 
 
 class Away(Nemesis):
