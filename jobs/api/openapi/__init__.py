@@ -6,7 +6,7 @@ own and a line in `operations.py`). What it answers is a model in `shapes.py`; a
 answer that any test gets against them.
 
     parts       what an operation is described with
-    shapes      bodies of answers          problems  every error
+    shapes      bodies of answers (shapes_of_classes: of what there is)          problems  every error
     headers     of requests and answers    params    the params of each job type
     of_…        the operations             document  all of it as one OpenAPI document
 """

@@ -1,7 +1,7 @@
 """What there is: classes, types, and the caller itself; and what operators change of it."""
 
 from jobs.api.control import ChangeClass, ChangeClient, ChangeType
-from jobs.api.openapi import examples, shapes
+from jobs.api.openapi import examples, shapes_of_classes
 from jobs.api.openapi.parts import AnswerType, Operation
 from jobs.keys import OPS_READ, OPS_WRITE, TO_LOOK
 
@@ -15,7 +15,7 @@ OPERATIONS = (
         "Read what you may do",
         tag="You",
         scope=TO_LOOK,
-        answers=(AnswerType(200, "You.", shapes.Client, {"a client": examples.CLIENT}),),
+        answers=(AnswerType(200, "You.", shapes_of_classes.Client, {"a client": examples.CLIENT}),),
     ),
     Operation(
         "GET",
@@ -24,7 +24,11 @@ OPERATIONS = (
         "See the room in each class",
         tag="Classes",
         scope=TO_LOOK,
-        answers=(AnswerType(200, "All classes.", shapes.CostClasses, {"one class": {"classes": [examples.CLASS]}}),),
+        answers=(
+            AnswerType(
+                200, "All classes.", shapes_of_classes.CostClasses, {"one class": {"classes": [examples.CLASS]}}
+            ),
+        ),
     ),
     Operation(
         "GET",
@@ -33,7 +37,7 @@ OPERATIONS = (
         "See the room in one class",
         tag="Classes",
         scope=TO_LOOK,
-        answers=(AnswerType(200, "The class.", shapes.CostClass, {"light": examples.CLASS}),),
+        answers=(AnswerType(200, "The class.", shapes_of_classes.CostClass, {"light": examples.CLASS}),),
         problems=("not_found",),
     ),
     Operation(
@@ -55,7 +59,7 @@ OPERATIONS = (
             "override a limit": {"max_waiting": 20},
             "take an override back": {"max_waiting": None},
         },
-        answers=(AnswerType(200, "The class, as it is now.", shapes.CostClass, {"light": examples.CLASS}),),
+        answers=(AnswerType(200, "The class, as it is now.", shapes_of_classes.CostClass, {"light": examples.CLASS}),),
         problems=_CHANGE,
     ),
     Operation(
@@ -72,7 +76,7 @@ OPERATIONS = (
             AnswerType(
                 200,
                 "The type, as it is now.",
-                shapes.TypeSwitches,
+                shapes_of_classes.TypeSwitches,
                 {"paused": {"name": "numbers.square", "paused": True, "refused": False}},
             ),
         ),
@@ -92,7 +96,7 @@ OPERATIONS = (
             AnswerType(
                 200,
                 "The client, as it is now.",
-                shapes.ClientSwitches,
+                shapes_of_classes.ClientSwitches,
                 {"suspended": {"name": "shop", "suspended": True}},
             ),
         ),
@@ -105,7 +109,11 @@ OPERATIONS = (
         "See what operators have changed",
         tag="Operations",
         scope=OPS_READ,
-        answers=(AnswerType(200, "What stands.", shapes.Controls, {"one class": {"controls": [examples.CONTROL]}}),),
+        answers=(
+            AnswerType(
+                200, "What stands.", shapes_of_classes.Controls, {"one class": {"controls": [examples.CONTROL]}}
+            ),
+        ),
     ),
     Operation(
         "GET",
@@ -114,7 +122,9 @@ OPERATIONS = (
         "List what can be submitted",
         tag="Types",
         scope=TO_LOOK,
-        answers=(AnswerType(200, "All job types.", shapes.JobTypes, {"one type": {"types": [examples.TYPE]}}),),
+        answers=(
+            AnswerType(200, "All job types.", shapes_of_classes.JobTypes, {"one type": {"types": [examples.TYPE]}}),
+        ),
     ),
     Operation(
         "GET",
@@ -123,7 +133,7 @@ OPERATIONS = (
         "See how one type is called",
         tag="Types",
         scope=TO_LOOK,
-        answers=(AnswerType(200, "The job type.", shapes.JobType, {"numbers.square": examples.TYPE}),),
+        answers=(AnswerType(200, "The job type.", shapes_of_classes.JobType, {"numbers.square": examples.TYPE}),),
         problems=("not_found",),
     ),
 )
