@@ -25,9 +25,9 @@ from project.bodies import DRAINED_BYTES, Bodies
 from project.callers import Callers
 from project.limits import Limits
 from project.places import Refused, Taken
+from project.request_threads import RequestThreads, got
 from project.streams import Receive, Send, drain
 from project.transfers import DRAINED_OF_A_STREAM_BYTES, Transfers
-from project.turns import Turns, got
 from project.wsgi_call import Answer, Application, Hold, Message, environ_of
 
 A = TypeVar("A", Answer, Answer | None)
@@ -71,7 +71,7 @@ class ThreadBridge:
         self._when_told_to_stop = when_told_to_stop
         self._own_answer = own_answer
         self._limits = limits
-        self._turns = Turns(application, limits)
+        self._threads = RequestThreads(application, limits)
         self._callers = callers or Callers()
         self._bodies = Bodies(limits)
         self._transfers = Transfers(limits)
@@ -102,7 +102,7 @@ class ThreadBridge:
         until = asyncio.get_running_loop().time() + self._limits.stop_seconds
         while self._answering and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.01)
-        self._turns.stop()
+        self._threads.stop()
         self._transfers.stop()
 
     def _wait_no_longer(self) -> None:
@@ -153,7 +153,7 @@ class ThreadBridge:
 
     async def _asked_without_body(self, scope: Message, send: Send, within_seconds: float) -> Answer | None:
         """Whether it may send it."""
-        if not await self._turns.got_one(within_seconds):
+        if not await self._threads.got_one(within_seconds):
             return self._own(scope, 503)
         return await self._asked(scope, send, {**environ_of(scope, 0), self._keys.arrived: None})
 
@@ -176,7 +176,7 @@ class ThreadBridge:
         if not await got(self._may_store, self._limits.storing_seconds):
             return self._own(scope, 503)
         try:
-            if not await self._turns.got_one_all_the_same(self._limits.again_seconds):
+            if not await self._threads.got_one_all_the_same(self._limits.again_seconds):
                 return self._own(scope, 503)
             return await self._asked(scope, send, environ)
         finally:
@@ -205,7 +205,7 @@ class ThreadBridge:
             async with self._bodies.whole(scope, receive, owner) as body:
                 if isinstance(body, int) and not self._limits.refuses_by_length(scope["path"]):
                     return self._own(scope, 413)
-                if not await self._turns.got_one(self._limits.wait_seconds):
+                if not await self._threads.got_one(self._limits.wait_seconds):
                     return self._own(scope, 503)
                 return await self._asked(scope, send, {**environ_of(scope, body), self._keys.earlier: earlier})
         except Refused as refused:
@@ -215,7 +215,7 @@ class ThreadBridge:
         self, scope: Message, send: Send, environ: dict[str, Any], rather: Answer | None = None
     ) -> Answer | None:
         """In the turn that it got."""
-        answer = await self._turns.used({self._keys.earlier: None, **environ}, send, rather)
+        answer = await self._threads.used({self._keys.earlier: None, **environ}, send, rather)
         self._callers.learn(scope, answer)
         return answer
 
@@ -224,9 +224,9 @@ class ThreadBridge:
     ) -> Answer | None:
         has_left = await self._left_meanwhile(receive, hold, no_longer)
         if self._stopping:  # a connection that we close ourselves has not been left
-            return await self._turns.in_a_thread(first.told)
+            return await self._threads.in_a_thread(first.told)
         if has_left:
-            await self._turns.in_a_thread(_left, first, hold)
+            await self._threads.in_a_thread(_left, first, hold)
             return None
         return await self._asked_again(scope, send, first, hold)
 
@@ -250,8 +250,8 @@ class ThreadBridge:
 
     async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
         """The first answer if now there is none, or a failure: it is still true."""
-        if not await self._turns.got_one_all_the_same(self._limits.again_seconds):
-            return await self._turns.in_a_thread(first.told)
+        if not await self._threads.got_one_all_the_same(self._limits.again_seconds):
+            return await self._threads.in_a_thread(first.told)
         waited = {self._keys.waited: hold, self._keys.earlier: first.record}
         return await self._asked(scope, send, environ_of(scope, b"") | waited, rather=first)
 

@@ -253,7 +253,7 @@ def test_files_that_come_at_once_wait_for_their_turn_rather_than_be_refused() ->
         time.sleep(0.01)  # the work itself
         return looked(environ, start_response)
 
-    asked._turns._application = slowly
+    asked._threads._application = slowly
 
     async def scene() -> list[int]:
         return list(await asyncio.gather(*(answered(asked, Caller(b"x"), request()) for _ in range(20))))

@@ -145,7 +145,7 @@ def test_only_so_many_streams_are_on_their_way_at_once_and_they_hold_no_thread()
         while slow.read == 0:
             await asyncio.sleep(0.005)
         await asked(UPLOAD, second.receive, second.send)
-        asked._turns._application = echo
+        asked._threads._application = echo
         await asked(scope(), plain.receive, plain.send)
         first.cancel()
         await asyncio.wait([first])
@@ -193,7 +193,7 @@ def test_who_takes_a_file_slowly_holds_no_thread_and_lets_go_of_it_when_it_goes(
     async def both() -> Wire:
         slow = asyncio.ensure_future(asked(scope("GET"), Wire(part(b"")).receive, stuck))
         await taking.wait()
-        asked._turns._application = echo
+        asked._threads._application = echo
         plain = Wire(part(b"c"))
         await asked(scope(), plain.receive, plain.send)
         slow.cancel()

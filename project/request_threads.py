@@ -1,4 +1,4 @@
-"""Turns in the threads in which Django is called: so many at once, so many that wait for one, and nobody for ever."""
+"""The threads in which Django is called, and whose turn it is in them: so many at once, so many that wait for one, and nobody for ever."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from project.wsgi_call import Answer, Application, Message, run
 T = TypeVar("T")
 
 
-class Turns:
+class RequestThreads:
     """Touched by the event loop alone."""
 
     def __init__(self, application: Application, limits: Limits) -> None:

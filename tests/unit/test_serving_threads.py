@@ -19,7 +19,7 @@ def test_healthz_needs_no_thread_and_no_body(method: str) -> None:
 
         async def both() -> Wire:
             held = asyncio.ensure_future(hold())
-            while not asked._turns._free.locked():
+            while not asked._threads._free.locked():
                 await asyncio.sleep(0.005)
             wire = Wire()
             await asked(scope(method, "/healthz", {"X-Request-Id": "mine"}), wire.receive, wire.send)
@@ -37,11 +37,11 @@ def test_more_than_may_wait_are_refused_at_once() -> None:
 
         async def three() -> tuple[Wire, Wire]:
             first = asyncio.ensure_future(hold())
-            while not asked._turns._free.locked():
+            while not asked._threads._free.locked():
                 await asyncio.sleep(0.005)
             waiting, third = Wire(part(b"w")), Wire(part(b"t"))
             second = asyncio.ensure_future(asked(scope(), waiting.receive, waiting.send))
-            while asked._turns._waiting < 1:
+            while asked._threads._waiting < 1:
                 await asyncio.sleep(0.005)
             await asked(scope(), third.receive, third.send)
             await asyncio.gather(first, second)
@@ -57,7 +57,7 @@ def test_nobody_waits_long_for_a_thread() -> None:
 
         async def both() -> Wire:
             first = asyncio.ensure_future(hold())
-            while not asked._turns._free.locked():
+            while not asked._threads._free.locked():
                 await asyncio.sleep(0.005)
             waiting = Wire(part(b"w"))
             await asked(scope(), waiting.receive, waiting.send)
