@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 DRAIN_WINDOW_SECONDS = 60.0  # quick enough to follow a change
 DRAIN_NEEDS = 5  # departures; fewer say nothing steady
+IDLED_SHARE = 0.5  # of what its slots can do: a class that drained more slowly had not enough to do
 RETRY_AFTER_CAP_SECONDS = 300  # longer is another day's problem
 RESUME_SHARE = 0.8  # come back when a fifth of the waiting room is free, not for the first place
 KEPT_AT_LEAST = 8  # places; nine of ten that come at their turn then find one (docs/decisions/0017-places-kept.md)
@@ -52,12 +53,15 @@ def drain_per_second(departures: int, over_seconds: float) -> float | None:
 
 
 def departures_per_second(drain: float | None, slots: int, run_seconds: float | None) -> float | None:
-    """The quicker of what was measured and what the slots can do; None if neither is known.
+    """What was measured, unless the slots could do more than IDLED_SHARE says; None if neither is known.
 
-    A class that idled until a burst has a slow drain, which says nothing of its capacity.
+    Between two jobs a process settles one and claims the next, so that of short jobs what is measured under load is less than slots ÷ run_seconds, and turns that
+    far apart would come before there is room. But a class that idled until a burst has a slow drain, which says nothing of its capacity.
     """
     can = slots / run_seconds if slots and run_seconds else None
-    return max((rate for rate in (drain, can) if rate), default=None)
+    if not drain or can is None:
+        return drain or can
+    return drain if drain >= IDLED_SHARE * can else can
 
 
 def retry_after_seconds(

@@ -61,6 +61,9 @@ def test_the_base_is_the_drain_of_what_must_leave_first(
     ("drain", "slots", "run_seconds", "rate"),
     [
         (0.1, 2, 2.0, 1.0),
+        (0.49, 2, 2.0, 1.0),
+        (0.5, 2, 2.0, 0.5),
+        (0.9, 2, 2.0, 0.9),
         (3.0, 2, 2.0, 3.0),
         (0.1, 2, None, 0.1),
         (None, 2, 2.0, 1.0),
@@ -68,7 +71,7 @@ def test_the_base_is_the_drain_of_what_must_leave_first(
         (None, 2, None, None),
     ],
 )
-def test_the_quicker_of_what_was_seen_and_what_the_slots_can_do_counts(
+def test_what_was_measured_counts_unless_the_slots_had_not_enough_to_do(
     drain: float | None, slots: int, run_seconds: float | None, rate: float | None
 ) -> None:
     assert departures_per_second(drain, slots, run_seconds) == rate

@@ -1,6 +1,5 @@
 """The fair door on four web processes (P10a). Last in this folder: for a minute after it its clients count as others that want room of class heavy."""
 
-import hashlib
 import threading
 import time
 from collections import Counter
@@ -10,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stack.local import Stack
-from tests.acceptance import records
+from tests.acceptance.clients import make_client
 from tests.acceptance.conftest import HEAVY_WAITING
 from tests.acceptance.diary import Diary
 from tests.api_client import Api
@@ -18,7 +17,6 @@ from tests.api_client import Api
 SLOTS, RUN_SECONDS = 2, 0.2
 SECONDS, THREADS = 8.0, 32
 EVERY_SECONDS = RUN_SECONDS / SLOTS / 0.2  # a fifth of what the slots can do
-KEY = "a-small-client-s-own-key"
 
 
 @pytest.fixture
@@ -29,16 +27,7 @@ def stack(four_webs: Stack) -> Stack:
 @pytest.fixture
 def small(stack: Stack, diary: Diary) -> Api:
     """A client of its own beside the one of `api`."""
-    digest = hashlib.sha256(KEY.encode()).hexdigest()
-    records.execute(
-        stack.database_url,
-        f"""
-        WITH client AS (INSERT INTO jobs_apiclient (name) VALUES ('small') RETURNING id)
-        INSERT INTO jobs_apikey (client_id, digest, hint, scopes)
-        SELECT id, '{digest}', 'a-small', '{{jobs:submit,jobs:read}}' FROM client
-        """,
-    )
-    return Api(stack.url, KEY, diary.history)
+    return Api(stack.url, make_client(stack, "small"), diary.history)
 
 
 def test_a_small_client_beside_32_threads_that_obey_retry_after_is_hardly_ever_refused(

@@ -1,22 +1,18 @@
 """One stack whose classes are asked for far more than they can do."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from stack.local import Stack
+from tests.acceptance.clients import make_client
 from tests.acceptance.conftest import QUIET, short_environment
 from tests.acceptance.overload.callers import Caller
 
 SLOTS = 4  # of each class; its jobs only sleep
 WAITING = 40
 MAX_WAIT_SECONDS = 6
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="package")
@@ -57,9 +53,4 @@ def small(stack: Stack) -> Iterator[Caller]:
 
 
 def _a_client(stack: Stack, name: str) -> Caller:
-    """With a key of its own."""
-    environment = {**os.environ, **stack.environment, "DATABASE_URL": stack.database_url}
-    command = [sys.executable, str(ROOT / "manage.py"), "keys", "make", name]
-    made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert made.returncode == 0, made.stderr
-    return Caller(stack.url, made.stdout.strip(), name)
+    return Caller(stack.url, make_client(stack, name), name)
