@@ -56,7 +56,7 @@ RESERVED = frozenset(
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _DAY = 86_400
 BACKLOG_SHARE = (
-    0.8  # a class that takes more than it can start in its longest wait turns 503 into 202 and then `expired`
+    0.8  # of the longest wait: a class that takes what it cannot start turns 503 into 202 and then `expired`
 )
 
 RANGES: dict[str, Range] = {

@@ -18,13 +18,8 @@ from jobs.capacity import (
     start_seconds,
 )
 
-SEEN_SECONDS = (
-    60.0  # for so long a client that was let into a class, or refused there, counts as one that wants some of it (P10a)
-)
-
-SHARE_SURE = (
-    0.9  # that the few departures for which a caller beyond its share waits have happened when it is told to come
-)
+SEEN_SECONDS = 60.0  # for so long who was let into a class, or refused there, wants some of it (P10a)
+SHARE_SURE = 0.9  # that the departures for which a caller beyond its share waits have happened when it is to come
 
 PAUSED = "\x1f"  # begins the name under which a paused job type is held as a limit key is
 

@@ -16,9 +16,7 @@ ALL_SCOPES = [SUBMIT, READ, CANCEL, OPS_READ, OPS_WRITE]
 USUAL_SCOPES = ALL_SCOPES[:-1]  # of a key of which nothing is said: whoever has ops:write can stop all clients' work
 Needed = str | tuple[str, ...]  # one scope, or any of several
 TO_LOOK: Needed = (READ, OPS_READ)  # at what is nobody's own: classes, types, and the caller itself
-USE_IS_WRITTEN_EVERY = timedelta(
-    minutes=1
-)  # per key: when it was last used is for people to see, not to count with (P7)
+USE_IS_WRITTEN_EVERY = timedelta(minutes=1)  # per key: its last use is for people to see, not to count with (P7)
 
 
 class UnknownScope(ValueError):

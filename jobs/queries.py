@@ -21,7 +21,7 @@ from jobs.models import Job
 from jobs.states import LIVE, State
 
 RESUMED_IN_SECONDS = (
-    30  # told to who is refused by an operator's word: nobody knows, and to look twice a minute costs nothing
+    30  # told to who is refused by an operator's word: nobody knows, and to ask twice a minute is cheap
 )
 
 

@@ -9,7 +9,7 @@ PACED = frozenset({"queue_full", "share_full", "deadline_unreachable"})  # refus
 GRACE_SECONDS = 5.0  # after its turn in which a caller is still expected, at least
 GRACE_SHARE = 0.25  # of its wait
 SHARED_SECONDS = (
-    SEEN_SECONDS  # for so long a client that had its share has turns behind it, also where it is the class that is full
+    SEEN_SECONDS  # for so long who had its share has turns behind it, also where it is the class that is full
 )
 NEWEST_COUNTS = 0.125  # of a client's turns, in the share of them at which it came: about the last eight decide
 

@@ -15,14 +15,12 @@ from jobs.turns.book import GRACE_SECONDS, GRACE_SHARE, NEWEST_COUNTS, SHARED_SE
 
 @dataclass
 class _Line:
-    """Turns one after another: those of a class, or those of a client there that has its share."""
+    """Turns one after another: those of a class, or those of a client there that has its share. to_come: in their order, those for which something is kept."""
 
     last: float | None = None
     spacing: float = 0.0
     departure: float = 0.0
-    to_come: list[float] = field(
-        default_factory=list
-    )  # for which something is kept, or have come within the grace; in their order
+    to_come: list[float] = field(default_factory=list)
 
     def next(self, refusal: Refusal, now: float) -> float:
         latest = now + RETRY_AFTER_CAP_SECONDS
