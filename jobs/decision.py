@@ -144,23 +144,22 @@ def share_over(limit_keys: tuple[str, ...], room: Room, bounds: Bounds, standing
 
     Never while a process is free, which would be kept from work that there is. By places only while more than half of them are taken, and only beside others. By work too, and from a quarter of the work on beside those that hold
     some: what a client holds is worked off by its part of the slots, so what it is given would wait for longer than the class may take (P5) although
-    the class has little work. Of a share up to half is kept for the client's own turns, or whoever of it asks next would take what another was told to come for.
+    the class has little work. The client's own turns that are near count as what it holds, up to half of its share, or whoever of it asks next would take what another was told to come for.
     """
     hands, live = room.slots or bounds.processes, room.waiting + room.running
     if standing.part >= 1 or live < hands:
         return None
     places, work = hands + bounds.max_waiting, hands * bounds.max_backlog_seconds
-    crowded = 2 * live > places
     most = max(1, math.floor(places * standing.part + 1e-9))  # a third of 9 is 3, also by weights of 0.1
     kept = min(standing.own_turns, max(1, most // 2))
-    if crowded and standing.jobs >= most - kept:
+    crowded = 2 * (live + kept) > places
+    if crowded and standing.jobs + kept >= most:
         return Share("jobs", standing.part, most, standing.jobs, standing.work_seconds, kept=kept)
-    part = _part_of_work(standing, room.work_seconds / work)
-    if part is not None:
-        each = standing.work_seconds / max(1, standing.jobs)
-        kept_seconds = min(standing.own_turns * each, part * work / 2)
-        if standing.work_seconds > part * work - kept_seconds:
-            return Share("work", part, most, standing.jobs, standing.work_seconds, kept=kept if kept_seconds else 0)
+    each = standing.work_seconds / max(1, standing.jobs)
+    kept_seconds = min(standing.own_turns * each, standing.part * work / 2)
+    part = _part_of_work(standing, (room.work_seconds + kept_seconds) / work)
+    if part is not None and standing.work_seconds + kept_seconds > part * work:
+        return Share("work", part, most, standing.jobs, standing.work_seconds, kept=kept if kept_seconds else 0)
     return _key_over(limit_keys, places, standing.keys) if crowded else None
 
 

@@ -129,7 +129,7 @@ BEGIN
             places := CASE WHEN room.work_seconds / hands > asked.max_backlog - asked.kept_seconds THEN 0
                            ELSE greatest(0, room.slots + asked.max_waiting - asked.kept - room.waiting - room.running) END;
             of_class := of_class || jsonb_build_object(asked.cost_class, places);
-            IF 2 * (room.waiting + room.running + asked.items) > hands + asked.max_waiting OR 4 * room.work_seconds > hands * asked.max_backlog THEN
+            IF 2 * (room.waiting + room.running + asked.items) > hands + asked.max_waiting OR 4 * room.work_seconds > hands * asked.max_backlog OR asked.own_turns > 0 THEN
                 SELECT standings || jsonb_build_object(asked.cost_class, jsonb_build_object(
                     'part', own.part, 'part_of_holders', own.part_of_holders, 'held', own.held, 'held_seconds', own.held_seconds, 'own_turns', asked.own_turns, 'keys', own.keys, 'live', room.waiting + room.running,
                     'hands', hands, 'max_waiting', asked.max_waiting, 'work_seconds', room.work_seconds, 'max_backlog', asked.max_backlog)) INTO standings

@@ -48,7 +48,7 @@ BEGIN
     verdict := CASE
         WHEN waiting + running >= slots + p_max_waiting - p_kept THEN 'queue_full'
         WHEN work_seconds / hands > p_max_backlog - p_kept_seconds THEN 'queue_full' END;
-    IF verdict IS NULL AND waiting + running >= hands AND (2 * (waiting + running) > hands + p_max_waiting OR 4 * work_seconds > hands * p_max_backlog) THEN
+    IF verdict IS NULL AND waiting + running >= hands AND (2 * (waiting + running) > hands + p_max_waiting OR 4 * work_seconds > hands * p_max_backlog OR p_own_turns > 0) THEN
         SELECT over_share_v1(own.part, own.part_of_holders, own.held, own.held_seconds, p_own_turns, own.keys, p_limit_keys || (chr(31) || p_type), waiting + running, hands, p_max_waiting,
                              work_seconds, p_max_backlog) INTO share
         FROM standing_v1(p_cost_class, p_client, p_limit_keys || (chr(31) || p_type), p_refused) own;

@@ -1,8 +1,8 @@
 -- Whether one job more would give its client, or a limit key that it names, more of a class than its share (P10a): NULL, or what is over. Only arithmetic on
 -- what standing_v1 has seen; the model is jobs/decision.py.
 --
--- p_own_turns: refused requests of the client that were told to come about now for its share (P10); up to half of it is kept for them, or whoever of the client asks next
--- would take what another was told to come for. p_keys: jobs by limit key, those with a maximum, and by paused type, as standing_v1 names it. p_named: the keys of the job, its type so named too. p_live: jobs that wait and run. p_hands: the slots, or the configured processes while none
+-- p_own_turns: refused requests of the client that were told to come about now for its share (P10); up to half of the share they count as what it holds, or whoever of the
+-- client asks next would take what another was told to come for. p_keys: jobs by limit key, those with a maximum, and by paused type, as standing_v1 names it. p_named: the keys of the job, its type so named too. p_live: jobs that wait and run. p_hands: the slots, or the configured processes while none
 -- is live. p_max_backlog: seconds of work for each of them, with which the class takes no more.
 -- Never while a hand is free: it would be kept from work that there is. By places only when more than half of them are taken, and only beside others. By work too, and from a quarter of it on beside those that hold some: what a client holds
 -- is worked off by its part of the slots, so it would wait for longer than the class may take (P5) although the class has little work.
@@ -15,24 +15,25 @@ DECLARE
     most_work double precision := p_hands * p_max_backlog;
     most integer := greatest(1, floor(places * p_part + 1e-9));  -- a third of 9 is 3, also as a sum of weights that are no binary fractions
     most_of_key integer;
-    part_of_work double precision := CASE WHEN 2 * p_work_seconds > most_work THEN p_part
-                                          WHEN 4 * p_work_seconds > most_work THEN p_part_of_holders END;
     kept integer := least(p_own_turns, greatest(1, most / 2));
-    kept_seconds double precision := least(p_own_turns * p_held_seconds / greatest(1, p_held), part_of_work * most_work / 2);
+    kept_seconds double precision := least(p_own_turns * p_held_seconds / greatest(1, p_held), p_part * most_work / 2);
+    crowded boolean := 2 * (p_live + kept) > places;
+    part_of_work double precision := CASE WHEN 2 * (p_work_seconds + kept_seconds) > most_work THEN p_part
+                                          WHEN 4 * (p_work_seconds + kept_seconds) > most_work THEN p_part_of_holders END;
     key text;
     parties integer;
 BEGIN
     IF p_part >= 1 OR p_live < p_hands THEN
         RETURN NULL;
     END IF;
-    IF 2 * p_live > places AND p_held >= most - kept THEN
+    IF crowded AND p_held + kept >= most THEN
         RETURN jsonb_build_object('by', 'jobs', 'part', p_part, 'most', most, 'held', p_held, 'held_seconds', p_held_seconds, 'kept', kept);
     END IF;
-    IF p_held_seconds > part_of_work * most_work - kept_seconds THEN
+    IF p_held_seconds + kept_seconds > part_of_work * most_work THEN
         RETURN jsonb_build_object('by', 'work', 'part', part_of_work, 'most', most, 'held', p_held, 'held_seconds', p_held_seconds,
                                   'kept', CASE WHEN kept_seconds > 0 THEN kept ELSE 0 END);
     END IF;
-    IF 2 * p_live > places AND p_keys <> '{}' THEN
+    IF crowded AND p_keys <> '{}' THEN
         SELECT count(*) + 1 INTO parties FROM jsonb_each_text(p_keys) of_key WHERE of_key.value::integer > 0;
         most_of_key := greatest(1, places / parties);
         FOREACH key IN ARRAY coalesce(p_named, '{}') LOOP

@@ -55,10 +55,11 @@ def arrive(caller: Caller, cost_class: CostClass) -> Arrival:
         return Arrival()
     departures = capacity.most_kept(cost_class.max_waiting)
     seen = _by(lambda book: book.arrive(cost_class.name, caller, departures))
-    if not seen.near:
-        return Arrival(seen.returned, own_turns=seen.own_near)
+    near = seen.near + seen.own_near  # of both, since its client may be alone by now, with turns behind a share
+    if not near:
+        return Arrival(seen.returned)
     each = seen.departure if costs.mean_seconds(cost_class.name) else 0.0
-    kept = capacity.kept_places(seen.near, each, cost_class.max_waiting, cost_class.backlog_seconds)
+    kept = capacity.kept_places(near, each, cost_class.max_waiting, cost_class.backlog_seconds)
     return Arrival(seen.returned, kept, kept * each, seen.own_near)
 
 

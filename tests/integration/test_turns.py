@@ -282,6 +282,7 @@ def test_who_has_its_share_is_sent_to_turns_of_its_own_and_keeps_nobody_waiting(
     assert _near([_told(2, "a")], [15])
 
 
+@pytest.mark.django_db
 @WAYS
 def test_who_had_its_share_lately_has_its_turns_behind_it_also_where_the_class_is_full(away: bool) -> None:
     """Or both kinds would be given for the same departures."""
@@ -294,6 +295,7 @@ def test_who_had_its_share_lately_has_its_turns_behind_it_also_where_the_class_i
     assert (_arrive(1, "new").own_turns, _arrive(2, "new").own_turns) == (3, 0)
 
 
+@pytest.mark.django_db
 @WAYS
 def test_of_its_share_as_much_is_kept_as_its_own_turns_are_near(away: bool) -> None:
     """For its client only; others are not kept waiting for it."""

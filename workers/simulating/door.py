@@ -118,7 +118,7 @@ class Door:
 
     def _bounds(self, seen: Seen) -> Bounds:
         limits, each = self.limits, seen.departure if self.run_times.mean else 0.0
-        kept = kept_places(seen.near, each, limits.max_waiting, limits.max_backlog_seconds)
+        kept = kept_places(seen.near + seen.own_near, each, limits.max_waiting, limits.max_backlog_seconds)
         return limits.bounds(kept, kept * each)
 
     def _decide(self, job: Job, now: float, room: Room, expected: float | None, seen: Seen) -> Decision:

@@ -19,6 +19,8 @@ from tests.acceptance.overload.done import Done, clock, done
 from tests.waiting import eventually
 from workers.planning.queueing import predict
 
+pytestmark = pytest.mark.timeout(900)  # the minutes of --full
+
 RUN_SECONDS = 1.0
 CAPACITY = SLOTS / RUN_SECONDS  # jobs a second, a little more than can really be done
 SETTLES_SECONDS = 3.0  # until a phase shows what it is
