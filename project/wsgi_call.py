@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 Message = MutableMapping[str, Any]
 Headers = list[tuple[bytes, bytes]]
+ACCEPTED = 202
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -145,11 +146,12 @@ def _add_headers(environ: dict[str, Any], headers: Headers) -> str:
 def run(
     application: Application, environ: dict[str, Any], emit: Callable[[Message], None], rather: Answer | None = None
 ) -> Answer | None:
-    """In a thread: the answer, if it came in one piece; one of several is sent piece by piece. `rather`: what is true still if the answer is a failure."""
+    """In a thread: the answer, if it came in one piece; one of several is sent piece by piece. `rather`: what is true still if the answer is a failure; and
+    where it accepted something, a refusal, as of a key that was revoked meanwhile, would hide what was accepted."""
     answer = _called(application, environ, emit)
     if answer is None:
         return None
-    if rather is not None and answer.status >= 500:
+    if rather is not None and answer.status >= (400 if rather.status == ACCEPTED else 500):
         return rather.told()
     return answer.told() if answer.is_last else answer
 

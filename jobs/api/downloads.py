@@ -11,7 +11,7 @@ from jobs.api import conditions
 from jobs.api.errors import Problem
 
 PIECE_BYTES = 262_144
-_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,40})-([0-9]{1,40})?|-([0-9]{1,40}))", re.IGNORECASE)
 _CACHED = {"Cache-Control": "private, no-cache"}
 # Whatever type its author says that a file is of, a page that a browser makes of it may do nothing.
 _HARMLESS = {"Content-Security-Policy": "default-src 'none'; sandbox", "X-Content-Type-Options": "nosniff"}

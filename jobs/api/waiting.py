@@ -4,6 +4,7 @@ A response that bears a `hold` is kept back by the server, which asks once more 
 The request that comes again finds its hold in WSGI's environ.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from jobs.states import State
 log = structlog.get_logger(__name__)
 
 LONGEST_SECONDS = 60
+_PREFERENCE = re.compile(r'(?:"[^"]*"|[^,"]|")+')  # a comma between quotes parts none
 MARGIN_SECONDS = 0.02  # past a batch's deadline, so that by the database's clock it has passed too
 WAITED = "weighbridge.waited"  # its key in request.META
 
@@ -102,11 +104,13 @@ class Hold:
 
 def asked_seconds(headers: Mapping[str, str]) -> int:
     """How long the caller would wait; 0 for not at all. What cannot be read is no preference (RFC 7240)."""
-    for preference in headers.get("Prefer", "").split(","):
+    for preference in _PREFERENCE.findall(headers.get("Prefer", "")):
         name, _, value = preference.partition(";")[0].partition("=")
         if name.strip().lower() == "wait":
             value = value.strip().strip('"')
-            return min(int(value), LONGEST_SECONDS) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+            if not (value.isascii() and value.isdigit()):
+                return 0
+            return min(int(value), LONGEST_SECONDS) if len(value) < 10 else LONGEST_SECONDS
     return 0
 
 

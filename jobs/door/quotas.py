@@ -55,9 +55,9 @@ def count_submit(client: ApiClient, jobs: int = 1, some: bool = False) -> Rate |
     except broker.AWAY:
         telemetry.RATE_UNKNOWN.inc()
         return None
-    more_in = max(
-        1, math.ceil(stats.reset_time - time.time())
-    )  # no wall clock of ours decides: the library's own stamp is taken back
+    # No wall clock of ours decides: the library's own stamp is taken back. Of what was counted just now it says 0 for a whole window.
+    more_in = math.ceil(stats.reset_time - time.time())
+    more_in = more_in if more_in > 0 else WINDOW_SECONDS
     return Rate(passed > 0, client.submits_per_minute, stats.remaining, min(more_in, WINDOW_SECONDS), passed)
 
 

@@ -151,6 +151,7 @@ RANGES = [
     ("bytes=0-99", 0, 100),
     ("bytes=1000-", 1000, SIZE),
     ("bytes=1000-99999", 1000, SIZE),
+    ("bytes=1000-99999999999999999999", 1000, SIZE),
     ("bytes=-24", SIZE - 24, SIZE),
     ("Bytes=-24", SIZE - 24, SIZE),
     ("bytes=-99999", 0, SIZE),

@@ -1,7 +1,9 @@
 """What one client may ask for: submits a minute, jobs at once; off unless an operator sets them (P6, P7, P32)."""
 
 import re
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from django.conf import settings
 from django.test import Client
 
 from jobs import broker, keys, lifecycle, telemetry
+from jobs.door import quotas
 from jobs.models import ApiKey, Job
 from jobs.states import State
 from tests import job_rows
@@ -131,6 +134,19 @@ def test_a_client_knows_itself(api: InProcessApi) -> None:
     assert told["limits"]["page_size"] == 100
     assert told["limits"]["wait_seconds"] == 60
     problem(InProcessApi("jobs:submit").get("/client"), 403, "forbidden")
+
+
+@pytest.mark.parametrize(("ends_in", "told"), [(-0.01, 60), (0.2, 1), (59.5, 60)])
+def test_what_was_counted_just_now_is_counted_for_a_minute(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch, ends_in: float, told: int
+) -> None:
+    """The library says then that the window ends at once."""
+    stats = SimpleNamespace(reset_time=time.time() + ends_in, remaining=4)
+    limiter = SimpleNamespace(hit=lambda *_, **__: True, get_window_stats=lambda *_: stats)
+    monkeypatch.setattr(quotas, "_limiter", lambda: limiter)
+    _limited(api, submits_per_minute=5).client.refresh_from_db()
+    rate = quotas.count_submit(api.client)
+    assert rate is not None and rate.more_in_seconds == told
 
 
 def test_a_client_sees_how_much_of_its_quotas_it_has_used(api: InProcessApi) -> None:

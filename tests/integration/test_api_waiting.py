@@ -66,7 +66,10 @@ def _ended(job_id: str, result: object = None) -> None:
         ("wait=-1", 0),
         ("wait=1.5", 0),
         ("wait=\u0661", 0),
-        ("wait=99999999999999999999", 0),
+        ("wait=99999999999999999999", 60),
+        ("wait=" + "9" * 5000, 60),
+        ('foo="a,wait=3"', 0),
+        ('foo="a, b", wait=3', 3),
     ],
 )
 def test_how_long_a_caller_would_wait(prefer: str, seconds: int) -> None:

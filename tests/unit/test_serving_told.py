@@ -93,7 +93,9 @@ def test_an_answer_that_is_sent_at_once_is_told_at_once(pieces: int) -> None:
     assert (told.told, told.earlier) == (["202"], [None])
 
 
-@pytest.mark.parametrize(("then", "said"), [("200 OK", "200"), ("503 Service Unavailable", "202")])
+@pytest.mark.parametrize(
+    ("then", "said"), [("200 OK", "200"), ("503 Service Unavailable", "202"), ("401 Unauthorized", "202")]
+)
 def test_of_two_answers_the_one_that_is_sent_is_told_and_knows_of_the_first(then: str, said: str) -> None:
     told = Recorded(Hold(seconds=0.02), then=then)
     line = Line()
