@@ -9,7 +9,8 @@ from project.streams import Pace
 
 @dataclass(frozen=True)
 class Limits:
-    """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, and how long.
+    """threads: requests in Django at once. waiting: of those that are whole, how many may wait for a thread, in all and of one owner,
+    so that one who asks for hundreds at once leaves turns for others, and how long.
 
     again_seconds: how long one waits for a thread that was held, since all who wait for one job are told at once, or that has yet to send
     its file, and costs a connection meanwhile and no more.
@@ -25,7 +26,7 @@ class Limits:
     body_bytes: Callable[[str], int]
     refuses_by_length: Callable[[str], bool]
     threads: int = 4
-    waiting: int = 256
+    waiting: Share = Share(512, 256)
     wait_seconds: float = 2.0
     again_seconds: float = 10.0
     body_seconds: float = 30.0

@@ -1,11 +1,13 @@
 """The threads in which Django is called, and whose turn it is in them: so many at once, so many that wait for one, and nobody for ever."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from project.fair_turns import FairTurns
 from project.limits import Limits
+from project.places import Places, Taken
 from project.streams import Send
 from project.wsgi_call import Answer, Application, Message, run
 
@@ -19,22 +21,22 @@ class RequestThreads:
         self._application = application
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, "request")
-        self._free = asyncio.Semaphore(limits.threads)
-        self._waiting = 0
+        self.turns = FairTurns(limits.threads)
+        self.waiting = Places(limits.waiting)
 
-    async def got_one(self, within_seconds: float) -> bool:
-        """At once not, where too many wait for one already."""
-        if self._waiting >= self._limits.waiting and self._free.locked():
-            return False
-        self._waiting += 1
+    async def got_one(self, owner: Hashable, within_seconds: float) -> bool:
+        """At once not, where too many wait for one already, or too many of this owner."""
+        if not self.turns.all_taken:
+            return await self.turns.got(owner, within_seconds)
         try:
-            return await self.got_one_all_the_same(within_seconds)
-        finally:
-            self._waiting -= 1
+            with self.waiting.one_of(owner):
+                return await self.turns.got(owner, within_seconds)
+        except Taken:
+            return False
 
-    async def got_one_all_the_same(self, within_seconds: float) -> bool:
+    async def got_one_all_the_same(self, owner: Hashable, within_seconds: float) -> bool:
         """For who has waited before, or sent its file, however many wait."""
-        return await got(self._free, within_seconds)
+        return await self.turns.got(owner, within_seconds)
 
     async def used(self, environ: dict[str, Any], send: Send, rather: Answer | None = None) -> Answer | None:
         """Asks Django, in the turn that it got, which is over then. `rather`: what is said if this fails."""
@@ -47,7 +49,7 @@ class RequestThreads:
         try:
             return await self.in_a_thread(run, self._application, environ, emit, rather)
         finally:
-            self._free.release()
+            self.turns.give_back()
 
     def in_a_thread(self, do: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
         """Something short, without a turn."""
@@ -55,15 +57,6 @@ class RequestThreads:
 
     def stop(self) -> None:
         self._threads.shutdown(wait=False)
-
-
-async def got(one_of: asyncio.Semaphore, within_seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(within_seconds):
-            await one_of.acquire()
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _sent(send: Send, message: Message) -> None:

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple, TypeVar
 from project import heads
 from project.bodies import DRAINED_BYTES, Bodies
 from project.callers import Callers
+from project.fair_turns import FairTurns
 from project.limits import Limits
 from project.places import Refused, Taken
-from project.request_threads import RequestThreads, got
+from project.request_threads import RequestThreads
 from project.streams import Receive, Send, drain
 from project.transfers import DRAINED_OF_A_STREAM_BYTES, Transfers
 from project.wsgi_call import Answer, Application, Hold, Message, environ_of
@@ -75,7 +76,7 @@ class ThreadBridge:
         self._callers = callers or Callers()
         self._bodies = Bodies(limits)
         self._transfers = Transfers(limits)
-        self._may_store = asyncio.Semaphore(min(limits.stored, limits.threads))
+        self._may_store = FairTurns(min(limits.stored, limits.threads))
         # Touched by the event loop alone.
         self._stopping = False
         self._answering: set[asyncio.Event] = set()  # one for each request; set, it waits no longer for a better answer
@@ -153,7 +154,7 @@ class ThreadBridge:
 
     async def _asked_without_body(self, scope: Message, send: Send, within_seconds: float) -> Answer | None:
         """Whether it may send it."""
-        if not await self._threads.got_one(within_seconds):
+        if not await self._threads.got_one(self._callers.owner_of(scope), within_seconds):
             return self._own(scope, 503)
         return await self._asked(scope, send, {**environ_of(scope, 0), self._keys.arrived: None})
 
@@ -173,14 +174,14 @@ class ThreadBridge:
             await self._transfers.close(first.sink)
 
     async def _stored(self, scope: Message, send: Send, environ: dict[str, Any]) -> Answer | None:
-        if not await got(self._may_store, self._limits.storing_seconds):
+        if not await self._may_store.got(self._callers.owner_of(scope), self._limits.storing_seconds):
             return self._own(scope, 503)
         try:
-            if not await self._threads.got_one_all_the_same(self._limits.again_seconds):
+            if not await self._threads.got_one_all_the_same(self._callers.owner_of(scope), self._limits.again_seconds):
                 return self._own(scope, 503)
             return await self._asked(scope, send, environ)
         finally:
-            self._may_store.release()
+            self._may_store.give_back()
 
     async def _refused_unread(self, scope: Message, receive: Receive, answer: A, most_bytes: int) -> A:
         """Who waits for leave to send (Expect: 100-continue) has sent nothing, and is not asked to."""
@@ -205,7 +206,7 @@ class ThreadBridge:
             async with self._bodies.whole(scope, receive, owner) as body:
                 if isinstance(body, int) and not self._limits.refuses_by_length(scope["path"]):
                     return self._own(scope, 413)
-                if not await self._threads.got_one(self._limits.wait_seconds):
+                if not await self._threads.got_one(owner, self._limits.wait_seconds):
                     return self._own(scope, 503)
                 return await self._asked(scope, send, {**environ_of(scope, body), self._keys.earlier: earlier})
         except Refused as refused:
@@ -250,7 +251,7 @@ class ThreadBridge:
 
     async def _asked_again(self, scope: Message, send: Send, first: Answer, hold: Hold) -> Answer | None:
         """The first answer if now there is none, or a failure: it is still true."""
-        if not await self._threads.got_one_all_the_same(self._limits.again_seconds):
+        if not await self._threads.got_one_all_the_same(self._callers.owner_of(scope), self._limits.again_seconds):
             return await self._threads.in_a_thread(first.told)
         waited = {self._keys.waited: hold, self._keys.earlier: first.record}
         return await self._asked(scope, send, environ_of(scope, b"") | waited, rather=first)

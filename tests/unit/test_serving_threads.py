@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from project.limits import Limits
+from project.places import Share
+from project.request_threads import RequestThreads
 from project.serving import ThreadBridge
 from tests.unit.http_wire import Wire, ask, bridge, echo, part, scope
 
@@ -15,11 +18,11 @@ from tests.unit.http_wire import Wire, ask, bridge, echo, part, scope
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_healthz_needs_no_thread_and_no_body(method: str) -> None:
     """While every thread is held, and before the request is whole."""
-    with _held(threads=1, waiting=0) as (asked, hold):
+    with _held(threads=1, waiting=Share(0, 0)) as (asked, hold):
 
         async def both() -> Wire:
             held = asyncio.ensure_future(hold())
-            while not asked._threads._free.locked():
+            while not asked._threads.turns.all_taken:
                 await asyncio.sleep(0.005)
             wire = Wire()
             await asked(scope(method, "/healthz", {"X-Request-Id": "mine"}), wire.receive, wire.send)
@@ -33,15 +36,15 @@ def test_healthz_needs_no_thread_and_no_body(method: str) -> None:
 
 def test_more_than_may_wait_are_refused_at_once() -> None:
     """One thread, one waiting: the third is told to come back, and the first two are answered."""
-    with _held(threads=1, waiting=1) as (asked, hold):
+    with _held(threads=1, waiting=Share(1, 1)) as (asked, hold):
 
         async def three() -> tuple[Wire, Wire]:
             first = asyncio.ensure_future(hold())
-            while not asked._threads._free.locked():
+            while not asked._threads.turns.all_taken:
                 await asyncio.sleep(0.005)
             waiting, third = Wire(part(b"w")), Wire(part(b"t"))
             second = asyncio.ensure_future(asked(scope(), waiting.receive, waiting.send))
-            while asked._threads._waiting < 1:
+            while asked._threads.waiting.taken < 1:
                 await asyncio.sleep(0.005)
             await asked(scope(), third.receive, third.send)
             await asyncio.gather(first, second)
@@ -53,11 +56,11 @@ def test_more_than_may_wait_are_refused_at_once() -> None:
 
 
 def test_nobody_waits_long_for_a_thread() -> None:
-    with _held(threads=1, waiting=5, wait_seconds=0.05) as (asked, hold):
+    with _held(threads=1, waiting=Share(5, 5), wait_seconds=0.05) as (asked, hold):
 
         async def both() -> Wire:
             first = asyncio.ensure_future(hold())
-            while not asked._threads._free.locked():
+            while not asked._threads.turns.all_taken:
                 await asyncio.sleep(0.005)
             waiting = Wire(part(b"w"))
             await asked(scope(), waiting.receive, waiting.send)
@@ -66,6 +69,29 @@ def test_nobody_waits_long_for_a_thread() -> None:
 
         waiting = asyncio.run(asyncio.wait_for(both(), 20))
     assert (waiting.status, waiting.body) == (503, b"ours")
+
+
+def test_who_asks_for_many_at_once_leaves_turns_for_others() -> None:
+    """Of four that may wait two may be one owner's; of whoever is there already none is put off."""
+
+    async def scene() -> None:
+        threads = RequestThreads(echo, Limits(lambda path: 1000, lambda path: True, threads=1, waiting=Share(4, 2)))
+        try:
+            assert await threads.got_one("large", 5)
+            first, second = (asyncio.create_task(threads.got_one("large", 5)) for _ in range(2))
+            await asyncio.sleep(0)
+            assert not await threads.got_one("large", 5)
+            other = asyncio.create_task(threads.got_one("small", 5))
+            await asyncio.sleep(0)
+            assert (threads.waiting.taken, other.done()) == (3, False)
+            for turn in (first, other, second):
+                threads.turns.give_back()
+                assert await turn
+            assert threads.waiting.taken == 0
+        finally:
+            threads.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
 
 
 class _held:

@@ -125,8 +125,8 @@ def test_the_first_answer_is_told_when_there_is_no_turn_for_a_second() -> None:
     async def scene() -> Line:
         line, asked = Line(), bridge(told, threads=1, again_seconds=0.02)
         answering = asyncio.create_task(asked(scope(), line.receive, line.send))
-        await until(lambda: told.asked and not asked._threads._free.locked())
-        await asked._threads._free.acquire()
+        await until(lambda: told.asked and not asked._threads.turns.all_taken)
+        assert await asked._threads.turns.got(None, 1)
         assert told.hold is not None
         told.hold.ended.set_result(None)
         await answering
