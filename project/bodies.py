@@ -26,6 +26,9 @@ class Bodies:
         Raises Refused: 408 for one that does not come in time, 400 for one that ends before it is whole, 503 where there is no room for it.
         """
         most_bytes = self._limits.body_bytes(scope["path"])
+        if (told := heads.length(scope) or 0) > most_bytes and heads.waits_for_leave(scope):
+            yield told  # it has sent nothing, and is not asked to
+            return
         with self.held.some_of(owner) as held:
             try:
                 # All that it will be: of many that had a part of it each, none might ever be whole.

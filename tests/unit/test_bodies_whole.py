@@ -24,6 +24,14 @@ def test_a_body_as_large_as_it_may_be_is_taken() -> None:
     assert ask(bridge(body_bytes=25), scope(), part(b"x" * 25)).body == b"x" * 25
 
 
+@pytest.mark.parametrize(("path", "status"), [("/a", 200), ("/form", 413)])
+def test_who_waits_for_leave_to_send_what_is_too_large_is_not_asked_to(path: str, status: int) -> None:
+    """Django, here the echo, is told the length, and of a form nothing."""
+    given = scope(path=path, headers={"Expect": "100-continue", "Content-Length": "26"})
+    wire = ask(bridge(body_bytes=25), given)
+    assert (wire.status, wire.read) == (status, 0)
+
+
 def test_who_sends_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "DRAINED_BYTES", 100)
     wire = Wire(*[part(b"x" * 30, more=True)] * 50)
