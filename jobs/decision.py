@@ -78,7 +78,7 @@ class Asked:
 @dataclass(frozen=True)
 class Share:
     """A share that is used up, of places or of work: of the client, or of a limit key or paused job type (`key`). `part` of the class, 0 to 1; `most` jobs, of which
-    `kept` are for requests of the client that were told to come about now."""
+    `kept`, and so much work, are for requests of the client that were told to come about now."""
 
     by: Literal["jobs", "work", "key", "paused"]
     part: float
@@ -87,6 +87,7 @@ class Share:
     held_seconds: float = 0.0  # of work; of a client only
     key: str = ""
     kept: int = 0
+    kept_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -152,15 +153,14 @@ def share_over(limit_keys: tuple[str, ...], room: Room, bounds: Bounds, standing
     places, work = hands + bounds.max_waiting, hands * bounds.max_backlog_seconds
     most = max(1, math.floor(places * standing.part + 1e-9))  # a third of 9 is 3, also by weights of 0.1
     kept = min(standing.own_turns, max(1, most // 2))
-    crowded = 2 * (live + kept) > places
-    if crowded and standing.jobs + kept >= most:
+    if 2 * (live + kept) > places and standing.jobs + kept >= most:
         return Share("jobs", standing.part, most, standing.jobs, standing.work_seconds, kept=kept)
     each = standing.work_seconds / max(1, standing.jobs)
     kept_seconds = min(standing.own_turns * each, standing.part * work / 2)
     part = _part_of_work(standing, (room.work_seconds + kept_seconds) / work)
     if part is not None and standing.work_seconds + kept_seconds > part * work:
-        return Share("work", part, most, standing.jobs, standing.work_seconds, kept=kept if kept_seconds else 0)
-    return _key_over(limit_keys, places, standing.keys) if crowded else None
+        return Share("work", part, most, standing.jobs, standing.work_seconds, "", kept, kept_seconds)
+    return _key_over(limit_keys, places, standing.keys) if 2 * live > places else None
 
 
 def _part_of_work(standing: Standing, filled: float) -> float | None:

@@ -67,14 +67,11 @@ def _of_the_class(rejected: Rejected) -> str:
 def _of_the_share(share: Share, name: str, backlog_seconds: float) -> str:
     kept = ", part of which is for its requests that were told to come about now" if share.kept else ""
     if share.by == "work":
-        return (
-            f"Class {name} has more than half of the work that it takes, and others want some of it: this client's jobs there are {_rounded(share.held_seconds)} s"
-            f" of work, and its share is {share.part:.0%} of {backlog_seconds:g} s on each slot{kept}."
-        )
+        return f"Others want some of class {name} too: this client's jobs there are {_rounded(share.held_seconds)} s of work, and its share is {share.part:.0%} of {backlog_seconds:g} s on each slot{kept}."
     whose = {"key": f"limit key {share.key!r}", "paused": f"the paused job type {share.key}"}.get(
         share.by, "this client"
     )
-    return f"Class {name} is more than half full, and others want some of it: {whose} has {share.held} jobs there, and its share is {share.most}{kept}."
+    return f"Others want some of class {name} too: {whose} has {share.held} jobs there, and its share is {share.most}{kept}."
 
 
 def _in_about(rejected: Rejected) -> str:
@@ -119,6 +116,8 @@ def _depth(rejected: Rejected) -> dict[str, Any]:
     }
     if rejected.share is not None:
         depth["share"] = rejected.share.most
+        depth["share_kept"] = rejected.share.kept
+        depth["share_kept_seconds"] = _rounded(rejected.share.kept_seconds)
     if rejected.reason == "deadline_unreachable" and rejected.starts_in_seconds is not None:
         depth["estimated_start_seconds"] = _rounded(rejected.starts_in_seconds)
     return depth

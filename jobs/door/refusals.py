@@ -58,7 +58,7 @@ REFUSALS = {
         "This is as much of the class as one may have.",
         503,
         retryable=True,
-        of_item="The client, or a limit key that it names, had its share of the class, which was more than half full.",
+        of_item="The client, or a limit key that it names, had its share of the class, of which others want some.",
     ),
     "too_large": RefusalKind("The request is too large.", 413),
     "too_many_jobs": RefusalKind(

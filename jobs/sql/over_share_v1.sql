@@ -17,7 +17,6 @@ DECLARE
     most_of_key integer;
     kept integer := least(p_own_turns, greatest(1, most / 2));
     kept_seconds double precision := least(p_own_turns * p_held_seconds / greatest(1, p_held), p_part * most_work / 2);
-    crowded boolean := 2 * (p_live + kept) > places;
     part_of_work double precision := CASE WHEN 2 * (p_work_seconds + kept_seconds) > most_work THEN p_part
                                           WHEN 4 * (p_work_seconds + kept_seconds) > most_work THEN p_part_of_holders END;
     key text;
@@ -26,14 +25,14 @@ BEGIN
     IF p_part >= 1 OR p_live < p_hands THEN
         RETURN NULL;
     END IF;
-    IF crowded AND p_held + kept >= most THEN
+    IF 2 * (p_live + kept) > places AND p_held + kept >= most THEN
         RETURN jsonb_build_object('by', 'jobs', 'part', p_part, 'most', most, 'held', p_held, 'held_seconds', p_held_seconds, 'kept', kept);
     END IF;
     IF p_held_seconds + kept_seconds > part_of_work * most_work THEN
         RETURN jsonb_build_object('by', 'work', 'part', part_of_work, 'most', most, 'held', p_held, 'held_seconds', p_held_seconds,
-                                  'kept', CASE WHEN kept_seconds > 0 THEN kept ELSE 0 END);
+                                  'kept', kept, 'kept_seconds', kept_seconds);
     END IF;
-    IF crowded AND p_keys <> '{}' THEN
+    IF 2 * p_live > places AND p_keys <> '{}' THEN
         SELECT count(*) + 1 INTO parties FROM jsonb_each_text(p_keys) of_key WHERE of_key.value::integer > 0;
         most_of_key := greatest(1, places / parties);
         FOREACH key IN ARRAY coalesce(p_named, '{}') LOOP

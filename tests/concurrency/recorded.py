@@ -57,7 +57,9 @@ def _as_told(answer: Rejected) -> dict[str, object]:
         return {}
     limits = {"max_waiting": cost_class.max_waiting, "max_backlog_seconds": cost_class.backlog_seconds}
     depth = {"waiting": room.waiting, "running": room.running, "slots": room.slots}
-    return {"code": answer.reason, **limits, **depth, "backlog_seconds": cost_class.backlog_of(room)}
+    share = answer.share
+    kept = {"share_kept": share.kept, "share_kept_seconds": share.kept_seconds} if share else {}
+    return {"code": answer.reason, **limits, **depth, **kept, "backlog_seconds": cost_class.backlog_of(room)}
 
 
 def cancel(history: Path, job_id: UUID) -> State | None:

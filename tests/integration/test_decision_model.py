@@ -212,4 +212,7 @@ def _compared(chance: random.Random, situation: Situation) -> str:
 
 def _rounded(share: Share | None) -> Share | None:
     """Weights are summed in another order."""
-    return share and replace(share, part=round(share.part, 9), held_seconds=round(share.held_seconds, 6))
+    if share is None:
+        return None
+    held_seconds, kept_seconds = round(share.held_seconds, 6), round(share.kept_seconds, 6)
+    return replace(share, part=round(share.part, 9), held_seconds=held_seconds, kept_seconds=kept_seconds)

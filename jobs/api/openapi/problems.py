@@ -81,6 +81,10 @@ class OverShare(DepthInBatch):
             description="Jobs that the client, or the limit key, may have there while others want some of the class."
         ),
     ]
+    share_kept: Annotated[
+        int, Field(ge=0, description="Of these, those for requests of the client that were told to come about now.")
+    ]
+    share_kept_seconds: Annotated[Seconds, Field(description="The work of these.")]
 
 
 class Resumed(TheClass, InBatch):
@@ -111,6 +115,8 @@ class NoneAdmitted(Shape):
     max_backlog_seconds: Seconds = 0
     estimated_start_seconds: Seconds = 0
     share: Count = 0
+    share_kept: Count = 0
+    share_kept_seconds: Seconds = 0
 
 
 class Unavailable(Shape):
@@ -146,6 +152,7 @@ _DEPTH = {
     "backlog_seconds": 31.5,
     "max_backlog_seconds": 48.0,
 }
+_SHARE = {"share": 5, "share_kept": 0, "share_kept_seconds": 0.0}
 _RATE = ("RateLimit", "RateLimit-Policy")
 
 _TOLD = {
@@ -269,9 +276,9 @@ _TOLD = {
         example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH},
     ),
     "share_full": ProblemType(
-        "Class heavy is more than half full, and others want some of it: this client has 5 jobs there, and its share is 5.",
+        "Others want some of class heavy too: this client has 5 jobs there, and its share is 5.",
         members=OverShare,
-        example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH, "waiting": 5, "room": 3, "share": 5},
+        example={"retry_after_seconds": 12, "cost_class": "heavy", **_DEPTH, "waiting": 5, "room": 3, **_SHARE},
     ),
     "type_unavailable": ProblemType(
         "No live worker of class heavy knows this job type; one may be starting.",
