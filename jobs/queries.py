@@ -58,7 +58,7 @@ drain: Callable[[str], float | None] = Kept(_measure_drain)
 
 
 def departures_per_second(cost_class: CostClass, room: Room) -> float | None:
-    """By the measured drain, or by what the live slots can do where that is quicker; None if neither is known."""
+    """By the measured drain, or by what the live slots can do where it did not have enough to do; None if neither is known."""
     run_seconds = costs.mean_seconds(cost_class.name) if room.slots else None
     return capacity.departures_per_second(drain(cost_class.name), room.slots, run_seconds)
 

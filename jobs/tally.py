@@ -82,6 +82,15 @@ class Pending:
         finally:
             connection.close()  # this thread's own
 
+    def write_now(self) -> None:
+        """What is due in a while, here and now, and the thread that would write it is gone: for a process that is to be as it was."""
+        with self._lock:
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            timer.join(1.0)
+            self.write()
+
     def at_exit(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -90,18 +99,19 @@ class Pending:
 
 _PENDING = Pending()
 atexit.register(_PENDING.at_exit)
-write, forget = _PENDING.write, _PENDING.forget
+write, write_now, forget = _PENDING.write, _PENDING.write_now, _PENDING.forget
 
 
 def _write(counts: Counter[tuple[str, str]]) -> None:
+    """What is written is taken out of the counts: it is not to be written again if the rest fails."""
     with connection.cursor() as cursor:
-        for cost_class in sorted(
-            {name for name, _ in counts}
-        ):  # by name, so that two processes do not wait for each other
+        for cost_class in sorted({name for name, _ in counts}):  # so that two processes do not wait for each other
             of_class = {what: number for (name, what), number in counts.items() if name == cost_class}
             reasons = {what.split()[1]: number for what, number in of_class.items() if what.startswith("refused ")}
             counted = {what: of_class.get(what, 0) for what in ("admitted", "returned", "returned_admitted")}
             cursor.execute(_ADD, {"cost_class": cost_class, "refused": json.dumps(reasons), **counted})
+            for what in of_class:
+                del counts[cost_class, what]
 
 
 # By hand: counts are added to those of other processes in one statement, those by reason too.

@@ -22,7 +22,7 @@ from django.db.utils import DatabaseError, InterfaceError
 from pydantic import ValidationError
 from structlog.contextvars import bound_contextvars
 
-from jobs import lifecycle, registry, sweeps, telemetry, traces
+from jobs import lifecycle, registry, sweeps, tally, telemetry, traces
 from jobs.lifecycle import Claim, Outcome
 from jobs.states import State
 from workers import artifacts, descendants, equipment, outcomes, progress, reporting, settling, strays, usage
@@ -233,6 +233,7 @@ def _clear_up(threads: Collection[int]) -> list[str]:
         return ["whatever there is"]
     if killed:
         log.warning("processes_left", count=killed)
+    tally.write_now()  # of a handler that submits jobs: our own thread is no reason to end the process
     return descendants.threads_besides(threads)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from jobs import leases, lifecycle, registry
-from jobs.models import Attempt, Job, WorkerNode
+from jobs import leases, lifecycle, registry, tally
+from jobs.models import Attempt, ClassMinute, Job, WorkerNode
 from jobs.registry import JobType
 from tests import job_rows
 from tests.integration.attempts import Params
@@ -184,6 +184,13 @@ def test_a_fork_that_leaves_the_handler_is_ended_there(run: Callable[..., Job], 
 
     job = run(handler, timeout_seconds=20.0)
     assert (job.state, job.result) == ("succeeded", 0)
+
+
+def test_a_handler_that_submits_leaves_no_thread_of_ours_and_its_minute_is_written(run: Callable[..., Job]) -> None:
+    before = threading.active_count()
+    run(lambda ctx: tally.refused("light", "queue_full"))
+    assert threading.active_count() == before
+    assert [row.refused for row in ClassMinute.objects.all()] == [{"queue_full": 1}]
 
 
 def test_an_attempt_runs_in_the_calling_thread(run: Callable[..., Job]) -> None:

@@ -1,5 +1,6 @@
 """What the door answered, by the minute: counted in memory, added to those of others, kept while the database is away."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -85,6 +86,30 @@ def test_what_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.
     tally.refused("light", "queue_full")
     tally.write()
     assert _total() == (0, {"queue_full": 2}, 0, 0)
+
+
+def test_of_several_classes_what_was_written_before_a_failure_is_not_written_again(
+    monkeypatch: pytest.MonkeyPatch, node: WorkerNode
+) -> None:
+    for cost_class in ("heavy", "light"):
+        tally.refused(cost_class, "queue_full")
+    with monkeypatch.context() as broken:
+        broken.setattr(json, "dumps", _fails_the_second_time())
+        tally.write()
+    tally.write()
+    assert _total("heavy") == _total("light") == (0, {"queue_full": 1}, 0, 0)
+
+
+def _fails_the_second_time() -> Any:
+    answers = iter(['{"queue_full": 1}'])
+
+    def dumps(_: Any) -> str:
+        try:
+            return next(answers)
+        except StopIteration:
+            raise OperationalError from None
+
+    return dumps
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,7 +7,16 @@ turns those of jobs/turns/.
 import math
 from dataclasses import dataclass, field, replace
 
-from jobs.capacity import Room, departures_per_second, kept_places, most_kept, retry_after_seconds
+from jobs.capacity import (
+    RETRY_AFTER_CAP_SECONDS,
+    Room,
+    backlog_seconds,
+    departures_per_second,
+    kept_places,
+    most_kept,
+    retry_after_seconds,
+    worked_off_in_seconds,
+)
 from jobs.decision import Ahead, Asked, Bounds, Decision, decide, share_retry_after_seconds, share_spacing_seconds
 from jobs.order import Entry
 from jobs.refused_lately import WANT_ROOM
@@ -141,7 +150,10 @@ class Door:
         limits, share = self.limits, decision.share
         rate = departures_per_second(self.drain.per_second(now), limits.slots, self.run_times.mean)
         if share is None:
-            base = retry_after_seconds(room, limits.max_waiting, rate, limits.retry_after_seconds)
+            drained = retry_after_seconds(room, limits.max_waiting, rate, limits.retry_after_seconds)
+            backlog = backlog_seconds(room, limits.slots)
+            worked_off = worked_off_in_seconds(backlog, limits.max_backlog_seconds)
+            base = min(max(drained, math.ceil(worked_off)), RETRY_AFTER_CAP_SECONDS)
         else:
             base = share_retry_after_seconds(share, room, limits.bounds(), rate, limits.retry_after_seconds)
         if decision.verdict not in PACED:
