@@ -1,10 +1,12 @@
 """`manage.py plan --measure`: one type in threads and in processes, each number in a process of its own; and which pays."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -16,6 +18,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from stack.programs import ROOT
+from workers.planning import measured
 from workers.planning.measuring import Figures, Measured
 from workers.sizing import MIB
 
@@ -104,6 +107,17 @@ def test_one_process_that_dies_is_not_waited_for_by_the_others(home: Path) -> No
     environ = {**os.environ, "PYTHONPATH": f"{home}:{ROOT}", "DJANGO_SETTINGS_MODULE": "project.settings"}
     subprocess.run(command, input=given, text=True, env=environ, cwd=home, timeout=60, check=True)
     assert json.loads((home / "answer").read_text()) == {"failed": "its process ended in the middle."}
+
+
+def test_one_that_died_before_anybody_looked_is_not_waited_for_either() -> None:
+    context = multiprocessing.get_context("spawn")
+    dead, alive = context.Process(target=sys.exit, args=(1,)), context.Process(target=time.sleep, args=(100,))
+    for process in (dead, alive):
+        process.start()
+    dead.join(20)
+    began = time.monotonic()
+    assert not measured._all_end_in_order([dead, alive])
+    assert time.monotonic() - began < 20
 
 
 def test_a_handler_that_takes_too_long_is_ended_with_all_of_its_processes(home: Path) -> None:

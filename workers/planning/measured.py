@@ -69,10 +69,10 @@ def in_processes(asked: dict[str, Any]) -> dict[str, Any]:
 def _all_end_in_order(processes: list[Any]) -> bool:
     """One that dies would be waited for by the others for ever, so they end with it."""
     while alive := [process for process in processes if process.is_alive()]:
-        wait([process.sentinel for process in alive])
         if any(process.exitcode for process in processes):
             for process in alive:
                 process.kill()
+        wait([process.sentinel for process in alive])
     return not any(process.exitcode for process in processes)
 
 
